@@ -1,0 +1,3 @@
+from adaptrag_cli.cli.app import main
+
+main()

@@ -1,0 +1,1 @@
+"""Command line: parse, call, render; no logic."""

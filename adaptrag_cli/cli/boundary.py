@@ -1,0 +1,39 @@
+"""The command boundary: stdout is data, stderr is talk, an expected failure is one line and its exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from adaptrag_cli.errors import AdaptRAGError, ExitCode
+from adaptrag_cli.terminal import printable
+
+
+def say(text: str = "") -> None:
+    """Write one line of talk to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def describe(error: AdaptRAGError) -> str:
+    """The failure in one line: what and where, then the remedy."""
+    hint = f" ({error.hint})" if error.hint else ""
+    return printable(f"adaptrag: {error.message}{hint}")
+
+
+@contextmanager
+def reporting_errors() -> Iterator[None]:
+    """Turn expected failures into one line on stderr and the documented exit code.
+
+    A programming error keeps its traceback.
+    """
+    try:
+        yield
+    except AdaptRAGError as error:
+        say(describe(error))
+        raise typer.Exit(int(error.exit_code)) from error
+    except KeyboardInterrupt as error:
+        say("adaptrag: stopped")
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from error

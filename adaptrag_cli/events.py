@@ -1,0 +1,358 @@
+"""The trace: everything that happens while a question is answered, as one stream of small values.
+
+The command line, `--json`, trace files, the terminal interface and evaluation all read this stream and nothing else.
+Events are frozen msgspec structs (a tagged union with validation, so that a trace file from elsewhere is checked when
+read). Fields are str, int, float, bool, None, small records, or tuples of these; floats are finite.
+
+Laws, checked by `check_laws` on every trace the tests make:
+first is `run_started`; exactly one terminal event (`run_finished` or `run_failed`), last; `seq` is 0..n without gaps;
+time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from adaptrag_cli.errors import ConfigError
+
+SCHEMA_VERSION = 1
+
+Phase = Literal["draft", "pseudo_context", "answer"]
+PathName = Literal["query", "pseudo_context"]
+AnswerSource = Literal["draft", "documents", "none"]
+StopReason = Literal["end", "stop", "length"]
+EntropySupport = Literal["full", "top_k"]
+Scalar = str | int | float | bool | None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A value inside an event."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{type(self).__name__}.{name} must be finite, got {value}")
+
+
+class Alternative(Record):
+    """One of the best candidates for a token."""
+
+    text: str
+    logprob: float
+    """Natural log of the probability."""
+
+
+class Setting(Record):
+    """One setting that can change the answer, and where its value came from."""
+
+    name: str
+    value: Scalar
+    origin: str
+    """For example `paper`, `catalogue`, `adaptrag.toml`, `ADAPTRAG_STRATEGY`, `--threshold`."""
+
+
+class RankedChunk(Record):
+    """A chunk as one search path found it."""
+
+    chunk_id: str
+    document: str
+    location: str
+    """Place to cite, such as `handbook.pdf p. 3` or `notes.md:41-58`."""
+    title: str
+    """Title or heading path of the chunk; may be empty."""
+    text: str
+    rank: int
+    """From 1."""
+    score: float
+    """Higher is better."""
+
+
+class Candidate(Record):
+    """A chunk that was scored for the final context. Angles are in radians."""
+
+    chunk_id: str
+    document: str
+    location: str
+    title: str
+    text: str
+    paths: tuple[PathName, ...]
+    query_score: float
+    """Inner product with the query vector (s1, DTR Eq. 5)."""
+    pseudo_context_score: float | None
+    """Inner product with the pseudo-context vector (s2, DTR Eq. 6); None where there is none."""
+    query_angle: float
+    pseudo_context_angle: float | None
+    ais_score: float | None
+    """Score shown; None when the strategy selects without AIS."""
+    rank: int
+    """Rank in the selection order, from 1."""
+    kept: bool
+
+
+class StageTime(Record):
+    """Working time of one stage."""
+
+    stage: str
+    ms: float
+
+
+class Counts(Record):
+    """What the run cost."""
+
+    llm_calls: int = 0
+    searches: int = 0
+    prompt_tokens: int = 0
+    """Tokens of all prompts, reused ones included."""
+    reused_tokens: int = 0
+    """Prompt tokens taken from the KV cache instead of being evaluated."""
+    generated_tokens: int = 0
+
+
+def _kind(class_name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
+
+
+class Event(Record, frozen=True, kw_only=True, tag_field="kind", tag=_kind):
+    """One step of a run. The engine stamps `seq` and `elapsed_ms`; strategies leave them alone."""
+
+    seq: int = -1
+    elapsed_ms: float = 0.0
+
+
+class RunStarted(Event):
+    """The question and everything that can change the answer."""
+
+    query: str
+    strategy: str
+    settings: tuple[Setting, ...]
+    model: str
+    model_fingerprint: str
+    index: str
+    index_fingerprint: str
+    gpu_layers_requested: str
+    """`auto`, `all` or a number."""
+    gpu_layers_used: int
+    gpu_reason: str
+    threads: int
+    context_length: int
+    entropy_support: EntropySupport
+    seed: int = 0
+    adaptrag_version: str
+    schema_version: int = SCHEMA_VERSION
+
+
+class PromptBuilt(Event):
+    """A prompt that is about to be evaluated, exactly as the model sees it."""
+
+    phase: Phase
+    text: str
+    tokens: int
+    chunk_ids: tuple[str, ...] = ()
+
+
+class TokenGenerated(Event):
+    """One generated token, with numbers from the raw logits (before any penalty or temperature)."""
+
+    phase: Phase
+    step: int
+    """From 0, within the phase."""
+    text: str
+    logprob: float
+    entropy: float
+    """Entropy of the next-token distribution, in nats."""
+    alternatives: tuple[Alternative, ...] = ()
+
+
+class GenerationFinished(Event):
+    """One LLM call is over."""
+
+    phase: Phase
+    text: str
+    stop_reason: StopReason
+    prompt_tokens: int
+    reused_tokens: int
+    generated_tokens: int
+
+
+class GenerationReused(Event):
+    """The caller handed in this text, so no LLM call was made for the phase."""
+
+    phase: Phase
+    text: str
+
+
+class UncertaintyMeasured(Event):
+    """An uncertainty; higher is less sure. None when undefined, with the reason."""
+
+    name: str
+    value: float | None
+    reason: str = ""
+
+
+class DecisionMade(Event):
+    """Whether documents are looked up, and why."""
+
+    retrieve: bool
+    uncertainty: float | None
+    threshold: float | None
+    reason: str
+
+
+class PseudoContextWritten(Event):
+    """The passage the model imagined; it is a search key, never evidence."""
+
+    text: str
+
+
+class PathRetrieved(Event):
+    """Chunks that one search path found, best first."""
+
+    path: PathName
+    retriever: str
+    query_text: str
+    chunks: tuple[RankedChunk, ...]
+
+
+class ChunksSelected(Event):
+    """All scored chunks in selection order, the kept ones first."""
+
+    score_name: str
+    """`cos`, `sum`, `dynamic`, or `query` for plain top-k."""
+    query_pseudo_similarity: float | None = None
+    """Inner product of query and pseudo-context vectors."""
+    query_weight: float | None = None
+    """PAIRS' alpha, for `dynamic` only."""
+    candidates: tuple[Candidate, ...]
+
+
+class ChunkPeeked(Event):
+    """The best chunk of one query-path search after a skipped retrieval: shown, not consulted, never counted."""
+
+    chunk: RankedChunk | None
+
+
+class SentenceCited(Event):
+    """A finished sentence of the answer and the selected chunks (by id) that hold its names and numbers."""
+
+    text: str
+    end_step: int
+    """The sentence ends before this step of the answer phase."""
+    chunk_ids: tuple[str, ...]
+    markers: tuple[int, ...]
+    """Numbers of those chunks in the list of sources, from 1."""
+
+
+class EvidenceJudged(Event):
+    """Whether the consulted chunks tell the answer, by the stated rule."""
+
+    supported: bool
+    answer_uncertainty: float | None
+    best_query_score: float | None
+    reason: str
+
+
+class WarningRaised(Event):
+    """Something the user should know; the run goes on."""
+
+    code: str
+    message: str
+
+
+class RunFinished(Event):
+    """The answer. `answer_source` says where it came from."""
+
+    answer: str
+    answer_source: AnswerSource
+    extraction: Literal["whole", "draft", "none"]
+    chunk_ids: tuple[str, ...]
+    counts: Counts
+    timings: tuple[StageTime, ...]
+
+
+class RunFailed(Event):
+    """The run ended without an answer."""
+
+    error: str
+    message: str
+    hint: str
+    exit_code: int
+
+
+AnyEvent = (
+    RunStarted
+    | PromptBuilt
+    | TokenGenerated
+    | GenerationFinished
+    | GenerationReused
+    | UncertaintyMeasured
+    | DecisionMade
+    | PseudoContextWritten
+    | PathRetrieved
+    | ChunksSelected
+    | ChunkPeeked
+    | SentenceCited
+    | EvidenceJudged
+    | WarningRaised
+    | RunFinished
+    | RunFailed
+)
+
+_decoder = msgspec.json.Decoder(AnyEvent)
+_encoder = msgspec.json.Encoder()
+
+
+def encode_event(event: Event) -> bytes:
+    """One JSON line (without the newline)."""
+    return _encoder.encode(event)
+
+
+def decode_event(line: bytes | str) -> AnyEvent:
+    """Read one JSON line.
+
+    Raises:
+        ConfigError: the line is not an event of this schema.
+    """
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ConfigError(f"not a trace event: {error}", "record one with: adaptrag ask QUESTION --trace FILE") from error
+
+
+def check_laws(events: Sequence[Event]) -> None:
+    """Assert the laws of the stream.
+
+    Raises:
+        AssertionError: naming the law that is broken.
+    """
+    assert events and isinstance(events[0], RunStarted), "the first event is run_started"
+    terminal = [i for i, event in enumerate(events) if isinstance(event, RunFinished | RunFailed)]
+    assert terminal == [len(events) - 1], "exactly one terminal event, last"
+    assert [event.seq for event in events] == list(range(len(events))), "seq is 0..n without gaps"
+    times = [event.elapsed_ms for event in events]
+    assert times == sorted(times), "time never goes back"
+    retrieved: set[str] = set()
+    decided = False
+    for event in events:
+        if isinstance(event, DecisionMade):
+            decided = event.retrieve
+        elif isinstance(event, PathRetrieved):
+            assert decided, "a retrieval follows a decision that said yes"
+            retrieved.update(chunk.chunk_id for chunk in event.chunks)
+        elif isinstance(event, ChunksSelected):
+            assert {c.chunk_id for c in event.candidates} <= retrieved, "a selected chunk came from a path"
+            assert [c.rank for c in event.candidates] == list(range(1, len(event.candidates) + 1)), "ranks are 1..n"
+    last = events[-1]
+    if isinstance(last, RunFinished):
+        kept = kept_chunk_ids(events)
+        assert set(last.chunk_ids) <= kept, "a source was selected"
+
+
+def kept_chunk_ids(events: Iterable[Event]) -> set[str]:
+    """Ids of the chunks that any selection kept."""
+    return {c.chunk_id for e in events if isinstance(e, ChunksSelected) for c in e.candidates if c.kept}

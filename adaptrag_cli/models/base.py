@@ -1,0 +1,146 @@
+"""What a language model and an encoder must do, and the table of backends.
+
+A backend is named by a suffix or a prefix and loaded only when used, so this module never imports its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from adaptrag_cli.events import Alternative, EntropySupport, StopReason
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """One generated token. Numbers come from the raw logits over the whole vocabulary."""
+
+    id: int
+    text: str
+    """May be empty while a character is spread over several tokens; the token that completes it carries it."""
+    logprob: float
+    """Natural log."""
+    entropy: float
+    """Nats, 0 <= entropy <= ln(vocabulary size)."""
+    alternatives: tuple[Alternative, ...]
+    """The five best tokens, best first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A tokenised prompt and its readable form."""
+
+    text: str
+    token_ids: tuple[int, ...] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """What one LLM call gave. The end-of-turn token is not among `tokens`."""
+
+    text: str
+    """Joined token texts, cut at the stop string if one ended it."""
+    tokens: tuple[Token, ...]
+    stop_reason: StopReason
+    prompt_tokens: int
+    reused_tokens: int
+    """Prompt tokens that were already in the KV cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What is known of a loaded model."""
+
+    name: str
+    path: str
+    fingerprint: str
+    """`sha256:...` of the file when verified, else of its size and first and last mebibyte (`partial:...`)."""
+    context_length: int
+    vocabulary_size: int
+    threads: int
+    gpu_layers_requested: str
+    gpu_layers_used: int
+    gpu_reason: str
+    entropy_support: EntropySupport = "full"
+    capabilities: frozenset[str] = frozenset({"text", "logprobs", "entropy"})
+
+
+class LanguageModel(Protocol):
+    """A local causal language model. Greedy decoding; the same prompt always gives the same numbers."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def build_prompt(self, user_text: str) -> Prompt:
+        """Wrap one user turn in the model's chat template.
+
+        The whole text is untrusted: control tokens inside it are tokenised as plain text.
+        """
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a plain text, without template."""
+        ...
+
+    def generate(
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+    ) -> Generator[Token, None, Generation]:
+        """Yield tokens as they are decoded; return the whole.
+
+        Raises:
+            QueryTooLong: prompt and `max_tokens` do not fit the context.
+            RunCancelled: `cancel` was called, also during prefill.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Stop the call in progress within half a second. Safe from any thread or signal-wakeup thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderFingerprint:
+    """Everything that decides a vector. Two equal fingerprints give comparable vectors."""
+
+    name: str
+    file_sha256: str
+    """Of the weights."""
+    dimension: int
+    pooling: str
+    normalised: bool
+    query_prefix: str
+    document_prefix: str
+    max_length: int
+    """Window in the encoder's tokens, special tokens included."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Texts to unit vectors."""
+
+    @property
+    def fingerprint(self) -> EncoderFingerprint: ...
+
+    @property
+    def tokenizer_path(self) -> Path:
+        """The `tokenizer.json` that the chunker counts with."""
+        ...
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (len(texts), dimension)."""
+        ...
+
+    def encode_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (len(texts), dimension), in the order given."""
+        ...

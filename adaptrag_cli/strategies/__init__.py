@@ -1,0 +1,1 @@
+"""Retrieval strategies: one method (or close family) per file."""

@@ -1,0 +1,28 @@
+"""Make untrusted text harmless before a terminal sees it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Bidirectional controls can reorder what a person reads (file names that lie about their suffix).
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _is_harmful(character: str) -> bool:
+    return unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDI
+
+
+def printable(text: str, *, keep_newlines: bool = False) -> str:
+    """Replace control characters, lone surrogates and bidirectional marks by visible escapes.
+
+    Tabs stay; newlines stay only when asked for, since a file name with a newline could fake a line of output.
+    """
+    kept = {"\t", "\n"} if keep_newlines else {"\t"}
+    if not any(_is_harmful(c) and c not in kept for c in text):
+        return text
+    return "".join(c if c in kept or not _is_harmful(c) else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
