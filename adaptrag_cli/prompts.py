@@ -1,0 +1,46 @@
+"""Every prompt, with its source. Each is one user turn; the model's own chat template wraps it.
+
+The question stands first in all of them, so that the KV cache of the draft serves the later calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passage:
+    """What a prompt shows of a chunk."""
+
+    title: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+
+def direct(query: str) -> str:
+    """Ask for a draft without documents (DTR, Fig. 11)."""
+    return f"{query}\nAnswer the question using a single word or phrase."
+
+
+def pseudo_context(query: str) -> str:
+    """Ask for an imagined passage (DTR, Fig. 13)."""
+    return f"{query}\nWrite a passage to answer this question."
+
+
+def with_passages(query: str, passages: Sequence[Passage]) -> str:
+    """Ask for a short answer from passages, best first (DTR, Fig. 12; the title line as in the released code)."""
+    context = "\n".join(str(passage) for passage in passages)
+    return f"{query}\n{context}\nAnswer the question based on the above context using a single word or phrase."
+
+
+def cited(query: str, passages: Sequence[Passage]) -> str:
+    """Ask for one to three sentences from passages (ours: the papers only ask for a phrase)."""
+    context = "\n".join(str(passage) for passage in passages)
+    return (
+        f"{query}\n{context}\n"
+        "Answer the question based on the above context in one to three complete sentences. "
+        "Use the names and numbers exactly as the context gives them."
+    )
