@@ -40,7 +40,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"{type(self).__name__}.{name} must be finite, got {value}")
 
 
-class Alternative(Record):
+class Alternative(Record, frozen=True, kw_only=True):
     """One of the best candidates for a token."""
 
     text: str
@@ -48,7 +48,7 @@ class Alternative(Record):
     """Natural log of the probability."""
 
 
-class Setting(Record):
+class Setting(Record, frozen=True, kw_only=True):
     """One setting that can change the answer, and where its value came from."""
 
     name: str
@@ -57,7 +57,7 @@ class Setting(Record):
     """For example `paper`, `catalogue`, `adaptrag.toml`, `ADAPTRAG_STRATEGY`, `--threshold`."""
 
 
-class RankedChunk(Record):
+class RankedChunk(Record, frozen=True, kw_only=True):
     """A chunk as one search path found it."""
 
     chunk_id: str
@@ -73,7 +73,7 @@ class RankedChunk(Record):
     """Higher is better."""
 
 
-class Candidate(Record):
+class Candidate(Record, frozen=True, kw_only=True):
     """A chunk that was scored for the final context. Angles are in radians."""
 
     chunk_id: str
@@ -95,14 +95,14 @@ class Candidate(Record):
     kept: bool
 
 
-class StageTime(Record):
+class StageTime(Record, frozen=True, kw_only=True):
     """Working time of one stage."""
 
     stage: str
     ms: float
 
 
-class Counts(Record):
+class Counts(Record, frozen=True, kw_only=True):
     """What the run cost."""
 
     llm_calls: int = 0
@@ -125,7 +125,7 @@ class Event(Record, frozen=True, kw_only=True, tag_field="kind", tag=_kind):
     elapsed_ms: float = 0.0
 
 
-class RunStarted(Event):
+class RunStarted(Event, frozen=True, kw_only=True):
     """The question and everything that can change the answer."""
 
     query: str
@@ -147,7 +147,7 @@ class RunStarted(Event):
     schema_version: int = SCHEMA_VERSION
 
 
-class PromptBuilt(Event):
+class PromptBuilt(Event, frozen=True, kw_only=True):
     """A prompt that is about to be evaluated, exactly as the model sees it."""
 
     phase: Phase
@@ -156,7 +156,7 @@ class PromptBuilt(Event):
     chunk_ids: tuple[str, ...] = ()
 
 
-class TokenGenerated(Event):
+class TokenGenerated(Event, frozen=True, kw_only=True):
     """One generated token, with numbers from the raw logits (before any penalty or temperature)."""
 
     phase: Phase
@@ -169,7 +169,7 @@ class TokenGenerated(Event):
     alternatives: tuple[Alternative, ...] = ()
 
 
-class GenerationFinished(Event):
+class GenerationFinished(Event, frozen=True, kw_only=True):
     """One LLM call is over."""
 
     phase: Phase
@@ -180,14 +180,14 @@ class GenerationFinished(Event):
     generated_tokens: int
 
 
-class GenerationReused(Event):
+class GenerationReused(Event, frozen=True, kw_only=True):
     """The caller handed in this text, so no LLM call was made for the phase."""
 
     phase: Phase
     text: str
 
 
-class UncertaintyMeasured(Event):
+class UncertaintyMeasured(Event, frozen=True, kw_only=True):
     """An uncertainty; higher is less sure. None when undefined, with the reason."""
 
     name: str
@@ -195,7 +195,7 @@ class UncertaintyMeasured(Event):
     reason: str = ""
 
 
-class DecisionMade(Event):
+class DecisionMade(Event, frozen=True, kw_only=True):
     """Whether documents are looked up, and why."""
 
     retrieve: bool
@@ -204,13 +204,13 @@ class DecisionMade(Event):
     reason: str
 
 
-class PseudoContextWritten(Event):
+class PseudoContextWritten(Event, frozen=True, kw_only=True):
     """The passage the model imagined; it is a search key, never evidence."""
 
     text: str
 
 
-class PathRetrieved(Event):
+class PathRetrieved(Event, frozen=True, kw_only=True):
     """Chunks that one search path found, best first."""
 
     path: PathName
@@ -219,7 +219,7 @@ class PathRetrieved(Event):
     chunks: tuple[RankedChunk, ...]
 
 
-class ChunksSelected(Event):
+class ChunksSelected(Event, frozen=True, kw_only=True):
     """All scored chunks in selection order, the kept ones first."""
 
     score_name: str
@@ -231,13 +231,13 @@ class ChunksSelected(Event):
     candidates: tuple[Candidate, ...]
 
 
-class ChunkPeeked(Event):
+class ChunkPeeked(Event, frozen=True, kw_only=True):
     """The best chunk of one query-path search after a skipped retrieval: shown, not consulted, never counted."""
 
     chunk: RankedChunk | None
 
 
-class SentenceCited(Event):
+class SentenceCited(Event, frozen=True, kw_only=True):
     """A finished sentence of the answer and the selected chunks (by id) that hold its names and numbers."""
 
     text: str
@@ -248,7 +248,7 @@ class SentenceCited(Event):
     """Numbers of those chunks in the list of sources, from 1."""
 
 
-class EvidenceJudged(Event):
+class EvidenceJudged(Event, frozen=True, kw_only=True):
     """Whether the consulted chunks tell the answer, by the stated rule."""
 
     supported: bool
@@ -257,14 +257,14 @@ class EvidenceJudged(Event):
     reason: str
 
 
-class WarningRaised(Event):
+class WarningRaised(Event, frozen=True, kw_only=True):
     """Something the user should know; the run goes on."""
 
     code: str
     message: str
 
 
-class RunFinished(Event):
+class RunFinished(Event, frozen=True, kw_only=True):
     """The answer. `answer_source` says where it came from."""
 
     answer: str
@@ -275,7 +275,7 @@ class RunFinished(Event):
     timings: tuple[StageTime, ...]
 
 
-class RunFailed(Event):
+class RunFailed(Event, frozen=True, kw_only=True):
     """The run ended without an answer."""
 
     error: str
@@ -303,7 +303,7 @@ AnyEvent = (
     | RunFailed
 )
 
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _encoder = msgspec.json.Encoder()
 
 
