@@ -1,0 +1,347 @@
+"""Traces on disk, and the fold of a trace into one summary.
+
+A trace file holds one event a line. It is written as the run goes, so a killed run leaves a readable beginning.
+`fold` is the only place where events become a whole; the command line, `--json` and evaluation read its summary.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self, get_args
+
+import msgspec
+
+from adaptrag_cli.errors import AdaptRAGError, ConfigError
+from adaptrag_cli.events import (
+    SCHEMA_VERSION,
+    AnyEvent,
+    Candidate,
+    ChunkPeeked,
+    ChunksSelected,
+    DecisionMade,
+    Event,
+    EvidenceJudged,
+    GenerationFinished,
+    GenerationReused,
+    PathName,
+    PathRetrieved,
+    Phase,
+    PromptBuilt,
+    PseudoContextWritten,
+    RankedChunk,
+    Record,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SentenceCited,
+    TokenGenerated,
+    UncertaintyMeasured,
+    WarningRaised,
+    decode_event,
+    encode_event,
+)
+
+_RECORD_HINT = "record one with: adaptrag ask QUESTION --trace FILE"
+
+
+class TraceWriter:
+    """Write events to a file, one line each.
+
+    Opening checks that the file can be written, so that a bad path is told before a model is loaded. An earlier trace
+    is replaced when the first event comes; any other file with content is refused, so no document is overwritten.
+
+    Raises:
+        ConfigError: the path is a folder, cannot be written, or holds something that is not a trace.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_new = not path.exists()
+        if not self._is_new:
+            _refuse_foreign_content(path)
+        try:
+            self._file: BinaryIO = path.open("ab")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write the trace {path}: {error.strerror}", "name a file in a folder that exists: --trace FILE"
+            ) from error
+        self._written = 0
+
+    def write(self, event: Event) -> None:
+        """Append one event and hand it to the operating system.
+
+        Raises:
+            AdaptRAGError: the disk is full or gone.
+        """
+        try:
+            if not self._written and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._file.truncate(0)
+            self._file.write(encode_event(event) + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise AdaptRAGError(f"cannot write the trace {self.path}: {error.strerror}") from error
+        self._written += 1
+
+    def close(self) -> None:
+        """Close the file; a file that was made here and stayed empty is removed."""
+        self._file.close()
+        if self._is_new and not self._written:
+            self.path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _refuse_foreign_content(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError(f"the trace {path} is a folder", "name a file: --trace FILE")
+    if not path.is_file():  # a device or a pipe, such as /dev/stderr
+        return
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}", "name another file: --trace FILE") from error
+    if first and not _is_start_of_trace(first):
+        raise ConfigError(
+            f"{path} exists and is not a trace, so it is not overwritten", "name another file: --trace FILE"
+        )
+
+
+def _is_start_of_trace(line: bytes) -> bool:
+    try:
+        return isinstance(decode_event(line), RunStarted)
+    except ConfigError:
+        return False
+
+
+def read_trace(path: Path) -> Iterator[AnyEvent]:
+    """Read a trace, event by event, in the order of the run.
+
+    Raises:
+        ConfigError: naming file and line, when the file cannot be read, a line is no event, the order is broken, or
+            the trace ends before its run did.
+    """
+    number = 0
+    last: AnyEvent | None = None
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                event = _read_line(path, number, line)
+                _check_order(f"{path}, line {number}", last, event)
+                yield event
+                last = event
+    except OSError as error:
+        raise ConfigError(f"cannot read the trace {path}: {error.strerror}", _RECORD_HINT) from error
+    if last is None:
+        raise ConfigError(f"the trace {path} is empty", _RECORD_HINT)
+    if not isinstance(last, RunFinished | RunFailed):
+        raise ConfigError(f"{path}, line {number}: the trace ends before its run did", _RECORD_HINT)
+
+
+def _read_line(path: Path, number: int, line: bytes) -> AnyEvent:
+    try:
+        return decode_event(line)
+    except ConfigError as error:
+        raise ConfigError(f"{path}, line {number}: {error.message}", error.hint) from error
+
+
+def _check_order(where: str, last: AnyEvent | None, event: AnyEvent) -> None:
+    if last is None:
+        if not isinstance(event, RunStarted):
+            raise ConfigError(f"{where}: a trace starts with run_started", _RECORD_HINT)
+        if event.schema_version > SCHEMA_VERSION:
+            raise ConfigError(
+                f"{where}: schema version {event.schema_version} is newer than {SCHEMA_VERSION}", "update adaptrag-cli"
+            )
+    elif isinstance(event, RunStarted) or isinstance(last, RunFinished | RunFailed):
+        raise ConfigError(f"{where}: the file holds more than one run", "keep one run in a file")
+    expected = 0 if last is None else last.seq + 1
+    if event.seq != expected:
+        raise ConfigError(f"{where}: seq is {event.seq} where {expected} was expected (a line is missing)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """What one phase wrote, and from what."""
+
+    text: str = ""
+    tokens: tuple[TokenGenerated, ...] = ()
+    prompt: PromptBuilt | None = None
+    finished: GenerationFinished | None = None
+    is_reused: bool = False
+    """The caller handed the text in: no prompt, no tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """A run as a whole. Of things that happen several times (a phase, a path), the last one stands."""
+
+    started: RunStarted
+    writings: Mapping[Phase, Writing] = field(default_factory=dict)
+    pseudo_context: str | None = None
+    uncertainty: UncertaintyMeasured | None = None
+    """The last one that was measured."""
+    decision: DecisionMade | None = None
+    paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
+    selection: ChunksSelected | None = None
+    peek: RankedChunk | None = None
+    sentences: tuple[SentenceCited, ...] = ()
+    evidence: EvidenceJudged | None = None
+    warnings: tuple[WarningRaised, ...] = ()
+    finished: RunFinished | None = None
+    failed: RunFailed | None = None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All scored chunks in selection order."""
+        return self.selection.candidates if self.selection else ()
+
+    @property
+    def selected(self) -> tuple[Candidate, ...]:
+        """The chunks that were kept; marker [1] is the first of them."""
+        return tuple(candidate for candidate in self.candidates if candidate.kept)
+
+    @property
+    def total_ms(self) -> float:
+        """Time from the start of the run to its end."""
+        end = self.finished or self.failed
+        return end.elapsed_ms if end else 0.0
+
+
+def fold(events: Iterable[Event]) -> RunSummary:
+    """Put a run together from its events; a run that was cut off gives what there was.
+
+    Raises:
+        ValueError: the first event is not `run_started`.
+    """
+    stream = iter(events)
+    started = next(stream, None)
+    if not isinstance(started, RunStarted):
+        raise ValueError("a run starts with run_started")
+    return reduce(_advance, stream, RunSummary(started=started))
+
+
+def _advance(run: RunSummary, event: Event) -> RunSummary:
+    match event:
+        case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
+            before = run.writings.get(event.phase, Writing())
+            return replace(run, writings={**run.writings, event.phase: _write(before, event)})
+        case UncertaintyMeasured():
+            return replace(run, uncertainty=event)
+        case DecisionMade():
+            return replace(run, decision=event)
+        case PseudoContextWritten():
+            return replace(run, pseudo_context=event.text)
+        case PathRetrieved():
+            return replace(run, paths={**run.paths, event.path: event})
+        case ChunksSelected():
+            return replace(run, selection=event)
+        case ChunkPeeked():
+            return replace(run, peek=event.chunk)
+        case SentenceCited():
+            return replace(run, sentences=(*run.sentences, event))
+        case EvidenceJudged():
+            return replace(run, evidence=event)
+        case WarningRaised():
+            return replace(run, warnings=(*run.warnings, event))
+        case RunFinished():
+            return replace(run, finished=event)
+        case RunFailed():
+            return replace(run, failed=event)
+    raise TypeError(f"no place in a summary for {type(event).__name__}")
+
+
+def _write(before: Writing, event: PromptBuilt | TokenGenerated | GenerationFinished | GenerationReused) -> Writing:
+    match event:
+        case PromptBuilt():
+            return Writing(prompt=event)
+        case TokenGenerated():
+            return replace(before, text=before.text + event.text, tokens=(*before.tokens, event))
+        case GenerationFinished():
+            return replace(before, text=event.text, finished=event)
+        case GenerationReused():
+            return Writing(text=event.text, is_reused=True)
+
+
+def to_document(run: RunSummary) -> dict[str, Any]:
+    """The document of `--json`, with the names that the README lists.
+
+    Raises:
+        ValueError: the run has no answer.
+    """
+    if run.finished is None:
+        raise ValueError("only a finished run has a document")
+    end = run.finished
+    return {
+        "query": run.started.query,
+        "strategy": run.started.strategy,
+        "model": run.started.model,
+        "index": run.started.index,
+        "answer": end.answer,
+        "answer_source": end.answer_source,
+        "decision": _decision_document(run),
+        "draft": _writing_document(run.writings.get("draft")),
+        "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
+        "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
+        "selected": [_pick(chunk, _SELECTED_FIELDS) for chunk in run.selected],
+        "candidates": [_pick(chunk, _CANDIDATE_FIELDS) for chunk in run.candidates],
+        "peek": _pick(run.peek, _PEEK_FIELDS) if run.peek else None,
+        "sentences": [_pick(sentence, ("text", "chunk_ids", "markers")) for sentence in run.sentences],
+        "evidence": _pick(run.evidence, _EVIDENCE_FIELDS) if run.evidence else None,
+        "counts": msgspec.to_builtins(end.counts),
+        "timings_ms": {**_stage_times(end), "total": end.elapsed_ms},
+        "warnings": [_pick(warning, ("code", "message")) for warning in run.warnings],
+    }
+
+
+_PEEK_FIELDS = ("chunk_id", "document", "location", "score")
+_PATH_FIELDS = ("chunk_id", "document", "location", "rank", "score")
+_SCORE_FIELDS = ("query_score", "pseudo_context_score", "ais_score", "rank")
+_SELECTED_FIELDS = ("chunk_id", "document", "location", "text", *_SCORE_FIELDS)
+_CANDIDATE_FIELDS = (*_SELECTED_FIELDS, "title", "paths", "query_angle", "pseudo_context_angle", "kept")
+_EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reason")
+
+
+def _pick(record: Record, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _decision_document(run: RunSummary) -> dict[str, Any] | None:
+    if run.decision is None:
+        return None
+    document = _pick(run.decision, ("retrieve", "uncertainty", "threshold", "reason"))
+    if run.uncertainty and run.uncertainty.value is None:
+        document["reason"] = document["reason"] or run.uncertainty.reason
+    return document
+
+
+def _writing_document(writing: Writing | None) -> dict[str, Any] | None:
+    if writing is None:
+        return None
+    return {
+        "text": writing.text,
+        "tokens": [_pick(token, ("text", "logprob", "entropy")) for token in writing.tokens],
+    }
+
+
+def _path_document(path: PathRetrieved | None) -> list[dict[str, Any]]:
+    return [_pick(chunk, _PATH_FIELDS) for chunk in path.chunks] if path else []
+
+
+def _stage_times(end: RunFinished) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for timing in end.timings:
+        times[timing.stage] = times.get(timing.stage, 0.0) + timing.ms
+    return times
