@@ -321,7 +321,9 @@ def decode_event(line: bytes | str) -> AnyEvent:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, ValueError) as error:
-        raise ConfigError(f"not a trace event: {error}", "record one with: adaptrag ask QUESTION --trace FILE") from error
+        raise ConfigError(
+            f"not a trace event: {error}", "record one with: adaptrag ask QUESTION --trace FILE"
+        ) from error
 
 
 def check_laws(events: Sequence[Event]) -> None:

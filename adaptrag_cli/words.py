@@ -9,16 +9,15 @@ _WORD = re.compile(r"[^\W_]+(?:[.,:/'’-][^\W_]+)*")
 _POSSESSIVE = re.compile(r"['’]s$")
 
 # Words that carry no content of their own; a sentence's claim is in the others.
-STOP_WORDS = frozenset(
-    """
-    a about above after again all also although am an and any are as at be because been before being below between both
-    but by can could did do does doing down during each either few for from further had has have having he her here hers
-    him his how however i if in into is it its itself just least less many may me might more most much must my neither no
-    nor not of off on once one only or other our out over own per same she should since so some such than that the their
-    them then there these they this those though through thus to too under until up upon us very was we were what when
-    where whether which while who whom whose why will with within without would yes yet you your
-    """.split()
-)
+_STOP_WORDS_TEXT = """
+a about above after again all also although am an and any are as at be because been before being below between both
+but by can could did do does doing down during each either few for from further had has have having he her here hers
+him his how however i if in into is it its itself just least less many may me might more most much must my neither no
+nor not of off on once one only or other our out over own per same she should since so some such than that the their
+them then there these they this those though through thus to too under until up upon us very was we were what when
+where whether which while who whom whose why will with within without would yes yet you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 def split_sentences(text: str) -> list[str]:

@@ -1,0 +1,194 @@
+"""Run one question: the only place that does.
+
+`answer` wraps a strategy's generator, stamps and orders its events, counts what it cost, adds the peek, and turns an
+expected failure into the last event. A programming error is not an event: it propagates.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from adaptrag_cli import __version__
+from adaptrag_cli.errors import AdaptRAGError, ConfigError
+from adaptrag_cli.events import (
+    ChunkPeeked,
+    ChunksSelected,
+    Counts,
+    DecisionMade,
+    Event,
+    EvidenceJudged,
+    GenerationFinished,
+    GenerationReused,
+    PathRetrieved,
+    PromptBuilt,
+    PseudoContextWritten,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SentenceCited,
+    Setting,
+    StageTime,
+    TokenGenerated,
+    UncertaintyMeasured,
+    WarningRaised,
+)
+from adaptrag_cli.strategies.base import Answer, Resources, Strategy, check_capabilities
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One question and what is said about it in the trace."""
+
+    query: str
+    settings: tuple[Setting, ...] = ()
+    warnings: Sequence[WarningRaised] = ()
+    """Known before the run: a stale index, an uncalibrated model."""
+    peek: bool = True
+    """Show the best chunk of one search after a skipped retrieval. Off in measurements."""
+
+
+def answer(run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.monotonic) -> Iterator[Event]:
+    """Yield the events of one run, from `run_started` to `run_finished` or `run_failed`.
+
+    Close the iterator to stop early. Only working time is counted: what the consumer does between two events is not.
+    """
+    meter = _Meter(clock)
+    events = _events(run, strategy, use, meter)
+    try:
+        while True:
+            meter.resume()
+            try:
+                event = next(events)
+            except StopIteration:
+                return
+            except AdaptRAGError as error:
+                yield meter.stamp(
+                    RunFailed(
+                        error=type(error).__name__,
+                        message=error.message,
+                        hint=error.hint,
+                        exit_code=int(error.exit_code),
+                    )
+                )
+                return
+            yield meter.stamp(event)
+    finally:
+        events.close()
+
+
+def _events(run: Run, strategy: Strategy, use: Resources, meter: _Meter) -> Generator[Event, None, None]:
+    query = _clean(run.query)
+    yield _started(query, run, strategy, use)
+    yield from run.warnings
+    if not query:
+        raise ConfigError("the question is empty", 'adaptrag ask "Who wrote the handbook?"')
+    check_capabilities(strategy, use.model)
+    answer_ = yield from strategy.run(query, use)
+    if run.peek and answer_.source == "draft" and use.retriever is not None:
+        found = use.retriever.search(query, retriever=use.options.retriever, n=1)
+        yield ChunkPeeked(chunk=found[0].as_record() if found else None)
+    yield _finished(answer_, meter)
+
+
+def _clean(query: str) -> str:
+    # Arguments that are not valid UTF-8 arrive with lone surrogates, which no encoder or JSON writer takes.
+    return query.encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def _started(query: str, run: Run, strategy: Strategy, use: Resources) -> RunStarted:
+    info = use.model.info
+    store = use.retriever.store if use.retriever is not None else None
+    return RunStarted(
+        query=query,
+        strategy=strategy.name,
+        settings=run.settings,
+        model=info.name,
+        model_fingerprint=info.fingerprint,
+        index=store.name if store is not None else "",
+        index_fingerprint=store.fingerprint if store is not None else "",
+        gpu_layers_requested=info.gpu_layers_requested,
+        gpu_layers_used=info.gpu_layers_used,
+        gpu_reason=info.gpu_reason,
+        threads=info.threads,
+        context_length=info.context_length,
+        entropy_support=info.entropy_support,
+        adaptrag_version=__version__,
+    )
+
+
+def _finished(answer_: Answer, meter: _Meter) -> RunFinished:
+    return RunFinished(
+        answer=answer_.text,
+        answer_source=answer_.source,
+        extraction=answer_.extraction,
+        chunk_ids=answer_.chunk_ids,
+        counts=meter.counts(),
+        timings=meter.timings(),
+    )
+
+
+class _Meter:
+    """Stamps events, and adds up counts and working time by stage."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._resumed_at = 0.0
+        self._elapsed_ms = 0.0
+        self._seq = 0
+        self._stages: dict[str, float] = {}
+        self._counts: dict[str, int] = dict.fromkeys(Counts.__struct_fields__, 0)
+
+    def resume(self) -> None:
+        self._resumed_at = self._clock()
+
+    def stamp(self, event: Event) -> Event:
+        worked_ms = max(0.0, (self._clock() - self._resumed_at) * 1000.0)
+        self._elapsed_ms += worked_ms
+        stage = _stage(event)
+        self._stages[stage] = self._stages.get(stage, 0.0) + worked_ms
+        self._count(event)
+        stamped = msgspec.structs.replace(event, seq=self._seq, elapsed_ms=round(self._elapsed_ms, 3))
+        self._seq += 1
+        return stamped
+
+    def counts(self) -> Counts:
+        return Counts(**self._counts)
+
+    def timings(self) -> tuple[StageTime, ...]:
+        return tuple(StageTime(stage=name, ms=round(ms, 3)) for name, ms in self._stages.items())
+
+    def _count(self, event: Event) -> None:
+        if isinstance(event, GenerationFinished):
+            self._counts["llm_calls"] += 1
+            self._counts["prompt_tokens"] += event.prompt_tokens
+            self._counts["reused_tokens"] += event.reused_tokens
+            self._counts["generated_tokens"] += event.generated_tokens
+        elif isinstance(event, PathRetrieved):
+            self._counts["searches"] += 1
+
+
+def _stage(event: Event) -> str:
+    """The stage whose work ended with this event."""
+    match event:
+        case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
+            return event.phase
+        case UncertaintyMeasured() | DecisionMade():
+            return "decide"
+        case PseudoContextWritten():
+            return "pseudo_context"
+        case PathRetrieved():
+            return f"search_{event.path}"
+        case ChunksSelected():
+            return "select"
+        case SentenceCited() | EvidenceJudged():
+            return "judge"
+        case ChunkPeeked():
+            return "peek"
+        case _:
+            return "setup"

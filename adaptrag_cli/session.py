@@ -1,0 +1,177 @@
+"""Open everything a question needs, once: strategy, index, encoder, model. The command line and the interface share it.
+
+Cheap checks come first, so that a misspelt name is told before a gigabyte is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from adaptrag_cli import engine
+from adaptrag_cli.config import Settings
+from adaptrag_cli.errors import IndexNotFound
+from adaptrag_cli.events import Event, Setting, WarningRaised
+from adaptrag_cli.evidence import EvidenceRule
+from adaptrag_cli.index.home import check_encoder, choose_index, open_index
+from adaptrag_cli.index.store import Freshness, Store
+from adaptrag_cli.locations import default_index_dir, default_models_dir
+from adaptrag_cli.models.base import Encoder, LanguageModel
+from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
+from adaptrag_cli.models.files import ModelFile, locate_model
+from adaptrag_cli.retrieval import Retriever
+from adaptrag_cli.strategies.base import Resources, Reuse, Strategy, load_strategy, resolve_options
+
+if TYPE_CHECKING:
+    from adaptrag_cli.strategies.base import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Loaded models and an open index. Ask as often as you like, then close."""
+
+    strategy: Strategy
+    resources: Resources
+    settings: tuple[Setting, ...]
+    warnings: tuple[WarningRaised, ...]
+    peek: bool
+
+    @property
+    def model(self) -> LanguageModel:
+        return self.resources.model
+
+    @property
+    def options(self) -> Options:
+        return self.resources.options
+
+    def ask(self, query: str, *, reuse: Reuse | None = None) -> Iterator[Event]:
+        """Yield the events of one run."""
+        run = engine.Run(query=query, settings=self.settings, warnings=self.warnings, peek=self.peek)
+        use = replace(self.resources, reuse=reuse or Reuse())
+        return engine.answer(run, self.strategy, use)
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        self.model.close()
+
+
+def index_dir_of(settings: Settings) -> Path:
+    """The folder that holds the indexes."""
+    return settings.index.dir or default_index_dir(Path.cwd())[0]
+
+
+def models_dir_of(settings: Settings) -> Path:
+    """The folder that holds the model files."""
+    return settings.models.dir or default_models_dir()
+
+
+def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda _: None) -> Session:
+    """Load what the settings name.
+
+    `on_note` is told in a line what takes time.
+
+    Raises:
+        AdaptRAGError: a name is unknown, the index is missing or stale, or the model cannot be used.
+    """
+    strategy = load_strategy(settings.ask.strategy)
+    models_dir = models_dir_of(settings)
+    model_file = locate_model(settings.models.answer, models_dir)
+    calibration = model_file.entry.calibration if model_file.entry is not None else None
+    options, rows = resolve_options(
+        strategy, settings.ask, settings.origins, model_threshold=calibration.threshold if calibration else None
+    )
+    store = _open_store(settings, strategy)
+    retriever = None
+    warnings = _threshold_warnings(strategy, rows, model_file)
+    if store is not None:
+        freshness = store.freshness()
+        warnings += _freshness_warnings(freshness)
+        encoder = _open_encoder(store, models_dir)
+        retriever = Retriever(store, encoder, deleted=freshness.deleted)
+    on_note(f"loading {model_file.name}")
+    model = _load_model(settings, model_file)
+    if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
+        warnings += (WarningRaised(code="gpu_not_used", message=model.info.gpu_reason),)
+    resources = Resources(
+        model=model,
+        retriever=retriever,
+        options=options,
+        evidence_rule=_evidence_rule(calibration, store),
+    )
+    return Session(strategy=strategy, resources=resources, settings=rows, warnings=warnings, peek=settings.ask.peek)
+
+
+def _open_store(settings: Settings, strategy: Strategy) -> Store | None:
+    index_dir = index_dir_of(settings)
+    try:
+        return open_index(index_dir, choose_index(index_dir, settings.index.name))
+    except IndexNotFound:
+        # A strategy that never looks up runs without an index, unless one was asked for by name.
+        if strategy.needs_index or settings.index.name is not None:
+            raise
+        return None
+
+
+def _open_encoder(store: Store, models_dir: Path) -> Encoder:
+    from adaptrag_cli.models.encoder import load_encoder
+
+    made_with = store.encoder
+    encoder = load_encoder(
+        made_with.name,
+        models_dir,
+        query_prefix=made_with.query_prefix,
+        document_prefix=made_with.document_prefix,
+    )
+    check_encoder(store, encoder.fingerprint)
+    return encoder
+
+
+def _load_model(settings: Settings, file: ModelFile) -> LanguageModel:
+    from adaptrag_cli.models.llama import load_llama
+
+    return load_llama(
+        file.path,
+        name=file.name,
+        fingerprint=file.fingerprint,
+        trusted=file.verified,
+        context_length=settings.models.context_length,
+        gpu_layers=settings.models.gpu_layers,
+        threads=settings.models.threads,
+    )
+
+
+def _evidence_rule(calibration: Calibration | None, store: Store | None) -> EvidenceRule | None:
+    """The measured rule, where model and encoder are the ones it was measured with."""
+    if calibration is None or store is None or store.encoder.name != DEFAULT_ENCODER:
+        return None
+    if calibration.abstain_uncertainty is None or calibration.abstain_query_score is None:
+        return None
+    return EvidenceRule(
+        max_answer_uncertainty=calibration.abstain_uncertainty, min_query_score=calibration.abstain_query_score
+    )
+
+
+def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: ModelFile) -> tuple[WarningRaised, ...]:
+    origin = next(row.origin for row in rows if row.name == "threshold")
+    if strategy.name != "dtr" or not origin.startswith("default of"):
+        return ()
+    return (
+        WarningRaised(
+            code="threshold_uncalibrated",
+            message=f"no threshold was measured for {file.name}: using the paper's, under which small models look "
+            "nearly everything up; set one with --threshold",
+        ),
+    )
+
+
+def _freshness_warnings(freshness: Freshness) -> tuple[WarningRaised, ...]:
+    if freshness.is_fresh:
+        return ()
+    parts = [
+        f"{len(names)} file{'s' if len(names) != 1 else ''} {what}"
+        for names, what in ((freshness.changed, "changed"), (freshness.deleted, "deleted"), (freshness.added, "added"))
+        if names
+    ]
+    return (WarningRaised(code="index_not_fresh", message=f"{', '.join(parts)} since indexing"),)

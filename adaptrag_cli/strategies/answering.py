@@ -1,0 +1,131 @@
+"""Answer from chunks: fit the prompt, generate in one of two styles, trace sentences to chunks, judge the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from adaptrag_cli import prompts
+from adaptrag_cli.citations import cited_chunks
+from adaptrag_cli.events import Candidate, Event, EvidenceJudged, SentenceCited, TokenGenerated, WarningRaised
+from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_cited_answer, judge_short_answer
+from adaptrag_cli.models.base import Generation, Prompt
+from adaptrag_cli.strategies.base import Answer, Resources
+from adaptrag_cli.strategies.steps import generate
+from adaptrag_cli.uncertainty import mean_nll
+from adaptrag_cli.words import split_sentences
+
+
+def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) -> Generator[Event, None, Answer]:
+    """Answer from the kept chunks, and say so when they do not tell."""
+    cited = use.options.style == "cited"
+    max_tokens = use.options.cited_answer_tokens if cited else use.options.answer_tokens
+    prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens)
+    if not shown:
+        verdict = judge_short_answer("", None, (), use.evidence_rule)
+        return (yield from _conclude("", None, verdict, shown))
+    chunk_ids = tuple(chunk.chunk_id for chunk in shown)
+    generating = generate(use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids)
+    scores = [chunk.query_score for chunk in shown]
+    if cited:
+        generation, traced = yield from _cite(generating, shown)
+        text = generation.text.strip()
+        verdict = judge_cited_answer(text, traced, scores, use.evidence_rule)
+        return (yield from _conclude(text, _uncertainty(generation), verdict, shown))
+    generation = yield from generating
+    text = generation.text.strip()
+    uncertainty = _uncertainty(generation)
+    verdict = judge_short_answer(text, uncertainty, scores, use.evidence_rule)
+    return (yield from _conclude(text, uncertainty, verdict, shown))
+
+
+def _uncertainty(generation: Generation) -> float | None:
+    return mean_nll([token.logprob for token in generation.tokens]).value
+
+
+def _conclude(
+    text: str, uncertainty: float | None, verdict: Verdict, shown: Sequence[Candidate]
+) -> Generator[Event, None, Answer]:
+    yield EvidenceJudged(
+        supported=verdict.supported,
+        answer_uncertainty=uncertainty,
+        best_query_score=max((chunk.query_score for chunk in shown), default=None),
+        reason=verdict.reason,
+    )
+    chunk_ids = tuple(chunk.chunk_id for chunk in shown)
+    if not verdict.supported:
+        return Answer(text=DOCUMENTS_DO_NOT_TELL, source="none", extraction="none", chunk_ids=chunk_ids)
+    return Answer(text=text, source="documents", extraction="whole", chunk_ids=chunk_ids)
+
+
+def _fit_prompt(
+    query: str, kept: Sequence[Candidate], use: Resources, max_tokens: int
+) -> Generator[Event, None, tuple[Prompt, Sequence[Candidate]]]:
+    """Build the prompt with as many whole chunks as the context window holds; the last ranked is dropped first."""
+    write = prompts.cited if use.options.style == "cited" else prompts.with_passages
+    room = use.model.info.context_length - max_tokens
+    shown = list(kept)
+    while True:
+        passages = [prompts.Passage(title=chunk.title, text=chunk.text) for chunk in shown]
+        prompt = use.model.build_prompt(write(query, passages))
+        if len(prompt) <= room or not shown:
+            return prompt, shown
+        dropped = shown.pop()
+        yield WarningRaised(
+            code="chunk_dropped",
+            message=f"{dropped.location} does not fit the context window of {use.model.info.context_length} tokens",
+        )
+
+
+def _cite(
+    generating: Generator[Event, None, Generation], shown: Sequence[Candidate]
+) -> Generator[Event, None, tuple[Generation, int]]:
+    """Pass the events on and, before the first token of each new sentence, say which chunks hold the one before."""
+    text = ""
+    cited_until = 0
+    step = 0
+    traced = 0
+    while True:
+        try:
+            event = next(generating)
+        except StopIteration as done:
+            generation: Generation = done.value
+            break
+        if isinstance(event, TokenGenerated):
+            finished = _finished_sentences(text[cited_until:] + event.text, before=len(text) - cited_until)
+            for sentence in finished:
+                traced += yield from _cite_sentence(sentence, step, shown)
+                cited_until += len(sentence)
+            text += event.text
+            step += 1
+        yield event
+    for sentence in split_sentences(generation.text[cited_until:]):
+        traced += yield from _cite_sentence(sentence, step, shown)
+    return generation, traced
+
+
+def _finished_sentences(text: str, *, before: int) -> list[str]:
+    """Sentences of `text` that end at or before the position where the newest token begins."""
+    sentences = split_sentences(text)
+    finished: list[str] = []
+    position = 0
+    for sentence in sentences[:-1]:
+        position += len(sentence.rstrip())
+        if position > before:
+            break
+        finished.append(sentence)
+        position += len(sentence) - len(sentence.rstrip())
+    return finished
+
+
+def _cite_sentence(sentence: str, end_step: int, shown: Sequence[Candidate]) -> Generator[Event, None, int]:
+    """Yield the sentence's markers; return 1 if it could be traced, else 0."""
+    if not sentence.strip():
+        return 0
+    positions = cited_chunks(sentence, [f"{chunk.title}\n{chunk.text}" for chunk in shown])
+    yield SentenceCited(
+        text=sentence.strip(),
+        end_step=end_step,
+        chunk_ids=tuple(shown[p].chunk_id for p in positions),
+        markers=tuple(p + 1 for p in positions),
+    )
+    return 1 if positions else 0

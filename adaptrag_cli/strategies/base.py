@@ -1,0 +1,167 @@
+"""What a strategy is, what it is given, and the table of strategies.
+
+A strategy is a generator: it yields events and returns its answer. `engine.answer` runs it, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
+from typing import Literal, Protocol, get_args
+
+from adaptrag_cli.config import AskSettings
+from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
+from adaptrag_cli.events import AnswerSource, Event, Setting
+from adaptrag_cli.evidence import EvidenceRule
+from adaptrag_cli.models.base import Generation, LanguageModel
+from adaptrag_cli.retrieval import RETRIEVERS, Retriever, RetrieverName
+from adaptrag_cli.selection import AIS_SCORES, AisScore
+
+Style = Literal["short", "cited"]
+STYLES: tuple[Style, ...] = get_args(Style)
+
+_TABLE: Mapping[str, str] = {
+    "never": "adaptrag_cli.strategies.baselines:Never",
+    "always": "adaptrag_cli.strategies.baselines:Always",
+    "dtr": "adaptrag_cli.strategies.dtr:DecideThenRetrieve",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything a strategy can be told. Each strategy's defaults are its paper's."""
+
+    threshold: float = 0.001
+    """Retrieve when the draft's uncertainty is greater (DTR Tab. 2, for 7B and 72B models)."""
+    retriever: RetrieverName = "dense"
+    ais: AisScore = "cos"
+    top_n: int = 5
+    """Chunks per search path."""
+    top_k: int = 3
+    """Chunks in the final context."""
+    style: Style = "short"
+    draft_tokens: int = 32
+    pseudo_context_tokens: int = 128
+    answer_tokens: int = 32
+    cited_answer_tokens: int = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reuse:
+    """Texts that the caller already has: what-if and evaluation share work between runs."""
+
+    draft: Generation | None = None
+    pseudo_context: Generation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a strategy works with."""
+
+    model: LanguageModel
+    retriever: Retriever | None
+    """None when no index is open; only strategies with `needs_index = False` then run."""
+    options: Options = field(default_factory=Options)
+    evidence_rule: EvidenceRule | None = None
+    reuse: Reuse = field(default_factory=Reuse)
+
+    def require_retriever(self) -> Retriever:
+        """The retriever, for strategies that need an index."""
+        if self.retriever is None:
+            raise ConfigError("this strategy looks documents up, and no index is open", "adaptrag index FOLDER")
+        return self.retriever
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a strategy returns."""
+
+    text: str
+    source: AnswerSource
+    extraction: Literal["whole", "draft", "none"]
+    """How `text` comes from the tokens of a phase: `draft` or `answer`, trimmed; `none` is a fixed sentence."""
+    chunk_ids: tuple[str, ...] = ()
+
+
+class Strategy(Protocol):
+    """One method. Instances hold no state between runs."""
+
+    name: str
+    paper: str
+    summary: str
+    """One line for `--help`."""
+    requires: frozenset[str]
+    """Capabilities of the model, such as `logprobs`."""
+    needs_index: bool
+    defaults: Options
+
+    def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]: ...
+
+
+def strategy_names() -> tuple[str, ...]:
+    """All registered names, without importing any of them."""
+    return tuple(_TABLE)
+
+
+def load_strategy(name: str) -> Strategy:
+    """Import one strategy.
+
+    Raises:
+        UnknownName: no strategy has this name.
+    """
+    if name not in _TABLE:
+        raise UnknownName("strategy", name, _TABLE)
+    module, _, attribute = _TABLE[name].partition(":")
+    strategy: Strategy = getattr(import_module(module), attribute)()
+    return strategy
+
+
+def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
+    """Refuse before anything is generated when the model lacks a signal."""
+    missing = sorted(strategy.requires - model.info.capabilities)
+    if missing:
+        raise MissingCapability(
+            f"strategy {strategy.name!r} needs {', '.join(missing)}, which model {model.info.name!r} does not give",
+            "choose another with --strategy",
+        )
+
+
+def resolve_options(
+    strategy: Strategy, ask: AskSettings, origins: Mapping[str, str], *, model_threshold: float | None
+) -> tuple[Options, tuple[Setting, ...]]:
+    """Lay the user's values over the strategy's, and say where each came from.
+
+    `model_threshold` is the threshold measured for the answer model; it stands between the two.
+    """
+    given: dict[str, object] = {}
+    origin_of: dict[str, str] = {}
+    if model_threshold is not None:
+        given["threshold"], origin_of["threshold"] = model_threshold, "measured for this model"
+    for option in fields(Options):
+        value = getattr(ask, option.name, None)
+        if value is not None and origins.get(f"ask.{option.name}", "default") != "default":
+            given[option.name] = value
+            origin_of[option.name] = origins[f"ask.{option.name}"]
+    _check(given)
+    options = replace(strategy.defaults, **given)  # type: ignore[arg-type]
+    settings = tuple(
+        Setting(
+            name=o.name, value=getattr(options, o.name), origin=origin_of.get(o.name, f"default of {strategy.name}")
+        )
+        for o in fields(Options)
+    )
+    return options, settings
+
+
+def _check(given: Mapping[str, object]) -> None:
+    for name, known in (("retriever", RETRIEVERS), ("ais", AIS_SCORES), ("style", STYLES)):
+        if name in given and given[name] not in known:
+            raise UnknownName(name, str(given[name]), known)
+    for name in ("top_n", "top_k"):
+        value = given.get(name)
+        if isinstance(value, int) and value < 1:
+            raise ConfigError(f"{name} must be at least 1, got {value}", f"--{name.replace('_', '-')} 3")
+    threshold = given.get("threshold")
+    if isinstance(threshold, float) and not threshold >= 0.0:
+        raise ConfigError(f"threshold must be 0 or more, got {threshold}", "--threshold 0.2")

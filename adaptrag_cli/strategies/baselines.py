@@ -1,0 +1,51 @@
+"""The two strategies every adaptive method is measured against: never look up, always look up."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import ClassVar
+
+from adaptrag_cli.events import DecisionMade, Event
+from adaptrag_cli.strategies.answering import answer_from_chunks
+from adaptrag_cli.strategies.base import Answer, Options, Resources
+from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft, search_path, select_by_query
+
+
+class Never:
+    """Answer from the model's memory (No Retrieval, DTR Tab. 2)."""
+
+    name: ClassVar[str] = "never"
+    paper: ClassVar[str] = "No Retrieval, baseline of all five papers"
+    summary: ClassVar[str] = "answer from the model's memory; no document is read"
+    requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
+    needs_index: ClassVar[bool] = False
+    defaults: ClassVar[Options] = Options()
+
+    def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
+        """Draft once. The uncertainty is measured so that it can be compared, and decides nothing."""
+        draft = yield from draft_answer(query, use)
+        uncertainty = yield from measure_draft(draft)
+        yield DecisionMade(
+            retrieve=False, uncertainty=uncertainty.value, threshold=None, reason="this strategy never looks up"
+        )
+        return answer_with_draft(draft)
+
+
+class Always:
+    """Look up the query, keep the top k, answer from them (Standard RAG, DTR Tab. 2)."""
+
+    name: ClassVar[str] = "always"
+    paper: ClassVar[str] = "Standard RAG, baseline of all five papers"
+    summary: ClassVar[str] = "look every question up once (standard RAG)"
+    requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
+    needs_index: ClassVar[bool] = True
+    defaults: ClassVar[Options] = Options()
+
+    def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
+        """One search, one call. Exactly k chunks are fetched: there is nothing to choose from."""
+        yield DecisionMade(
+            retrieve=True, uncertainty=None, threshold=None, reason="this strategy looks every question up"
+        )
+        found = yield from search_path(use, "query", query, use.options.top_k)
+        kept = yield from select_by_query(query, found, use)
+        return (yield from answer_from_chunks(query, kept, use))

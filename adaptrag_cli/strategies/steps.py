@@ -1,0 +1,161 @@
+"""The steps that strategies share: call the model, search a path, keep chunks. Each yields its events."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+from adaptrag_cli import prompts
+from adaptrag_cli.events import (
+    Candidate,
+    ChunksSelected,
+    Event,
+    GenerationFinished,
+    GenerationReused,
+    PathName,
+    PathRetrieved,
+    Phase,
+    PromptBuilt,
+    TokenGenerated,
+    UncertaintyMeasured,
+)
+from adaptrag_cli.models.base import Generation, Prompt, Token
+from adaptrag_cli.retrieval import FoundChunk
+from adaptrag_cli.selection import angles
+from adaptrag_cli.strategies.base import Answer, Resources
+from adaptrag_cli.uncertainty import Uncertainty, mean_nll
+
+
+def generate(
+    use: Resources, phase: Phase, prompt: Prompt, *, max_tokens: int, chunk_ids: tuple[str, ...] = ()
+) -> Generator[Event, None, Generation]:
+    """Make one LLM call and yield its tokens as they come."""
+    yield PromptBuilt(phase=phase, text=prompt.text, tokens=len(prompt), chunk_ids=chunk_ids)
+    tokens = use.model.generate(prompt, max_tokens=max_tokens)
+    step = 0
+    try:
+        while True:
+            yield _token_event(phase, step, next(tokens))
+            step += 1
+    except StopIteration as done:
+        generation: Generation = done.value
+    finally:
+        tokens.close()
+    yield GenerationFinished(
+        phase=phase,
+        text=generation.text,
+        stop_reason=generation.stop_reason,
+        prompt_tokens=generation.prompt_tokens,
+        reused_tokens=generation.reused_tokens,
+        generated_tokens=len(generation.tokens),
+    )
+    return generation
+
+
+def replay(phase: Phase, generation: Generation) -> Generator[Event, None, Generation]:
+    """Yield the tokens of a text that the caller handed in."""
+    yield GenerationReused(phase=phase, text=generation.text)
+    for step, token in enumerate(generation.tokens):
+        yield _token_event(phase, step, token)
+    return generation
+
+
+def _token_event(phase: Phase, step: int, token: Token) -> TokenGenerated:
+    return TokenGenerated(
+        phase=phase,
+        step=step,
+        text=token.text,
+        logprob=token.logprob,
+        entropy=token.entropy,
+        alternatives=token.alternatives,
+    )
+
+
+def draft_answer(query: str, use: Resources) -> Generator[Event, None, Generation]:
+    """Answer without documents (or take the draft the caller has)."""
+    if use.reuse.draft is not None:
+        return (yield from replay("draft", use.reuse.draft))
+    prompt = use.model.build_prompt(prompts.direct(query))
+    return (yield from generate(use, "draft", prompt, max_tokens=use.options.draft_tokens))
+
+
+def measure_draft(draft: Generation) -> Generator[Event, None, Uncertainty]:
+    """Measure the draft's uncertainty. A blank draft has none."""
+    tokens = draft.tokens if draft.text.strip() else ()
+    uncertainty = mean_nll([token.logprob for token in tokens])
+    yield UncertaintyMeasured(name="mean_nll", value=uncertainty.value, reason=uncertainty.reason)
+    return uncertainty
+
+
+def answer_with_draft(draft: Generation) -> Answer:
+    """The draft is the answer."""
+    return Answer(text=draft.text.strip(), source="draft", extraction="draft")
+
+
+def write_pseudo_context(query: str, use: Resources) -> Generator[Event, None, Generation]:
+    """Imagine a passage that answers the question (or take the one the caller has)."""
+    if use.reuse.pseudo_context is not None:
+        return (yield from replay("pseudo_context", use.reuse.pseudo_context))
+    prompt = use.model.build_prompt(prompts.pseudo_context(query))
+    return (yield from generate(use, "pseudo_context", prompt, max_tokens=use.options.pseudo_context_tokens))
+
+
+def search_path(use: Resources, path: PathName, text: str, n: int) -> Generator[Event, None, tuple[FoundChunk, ...]]:
+    """Search one path."""
+    found = use.require_retriever().search(text, retriever=use.options.retriever, n=n)
+    yield PathRetrieved(
+        path=path,
+        retriever=use.options.retriever,
+        query_text=text,
+        chunks=tuple(chunk.as_record() for chunk in found),
+    )
+    return found
+
+
+def select_by_query(query: str, found: Sequence[FoundChunk], use: Resources) -> Generator[Event, None, list[Candidate]]:
+    """Keep the top k as the search ranked them (standard RAG)."""
+    retriever = use.require_retriever()
+    vector = retriever.embed(query)
+    scores = [] if vector is None or not found else retriever.similarities(vector, [f.row for f in found]).tolist()
+    candidates = [
+        candidate(
+            item,
+            paths=("query",),
+            query_score=score,
+            query_angle=float(angles(score)),
+            rank=rank,
+            kept=rank <= use.options.top_k,
+        )
+        for rank, (item, score) in enumerate(zip(found, scores, strict=True), start=1)
+    ]
+    yield ChunksSelected(score_name="query", candidates=tuple(candidates))
+    return [c for c in candidates if c.kept]
+
+
+def candidate(
+    found: FoundChunk,
+    *,
+    paths: tuple[PathName, ...],
+    query_score: float,
+    query_angle: float,
+    rank: int,
+    kept: bool,
+    pseudo_context_score: float | None = None,
+    pseudo_context_angle: float | None = None,
+    ais_score: float | None = None,
+) -> Candidate:
+    """A scored chunk as an event shows it."""
+    return Candidate(
+        chunk_id=found.chunk.chunk_id,
+        document=found.chunk.document,
+        location=found.chunk.location,
+        title=found.chunk.title,
+        text=found.chunk.text,
+        paths=paths,
+        query_score=query_score,
+        pseudo_context_score=pseudo_context_score,
+        query_angle=query_angle,
+        pseudo_context_angle=pseudo_context_angle,
+        ais_score=ais_score,
+        rank=rank,
+        kept=kept,
+    )
