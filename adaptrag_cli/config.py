@@ -35,14 +35,14 @@ IndexName = Annotated[str, Meta(min_length=1, description="a name")]
 Folder = Annotated[Path, Meta(description="a path")]
 Switch = Annotated[bool, Meta(description="true or false")]
 AtLeastOne = Annotated[int, Meta(ge=1, le=10_000, description="a whole number from 1 to 10000")]
-GpuLayers = Annotated[str, Meta(pattern=r"^(auto|all|[0-9]{1,4})$", description="auto, all or a whole number from 0")]
+GpuLayers = Annotated[str, Meta(pattern=r"^(auto|all|[0-9]{1,4})\Z", description="auto, all or a whole number from 0")]
 ContextLength = Annotated[int, Meta(ge=256, le=1 << 20, description="a whole number of tokens from 256 to 1048576")]
 ChunkTokens = Annotated[int, Meta(ge=16, le=8192, description="a whole number of tokens from 16 to 8192")]
 ChunkOverlap = Annotated[int, Meta(ge=0, le=4096, description="a whole number of tokens from 0 to 4096")]
 Threshold = Annotated[float, Meta(ge=0, description="a number from 0")]
-Retriever = Annotated[str, Meta(pattern="^(dense|sparse|hybrid)$", description="dense, sparse or hybrid")]
-AisScore = Annotated[str, Meta(pattern="^(cos|sum|dynamic)$", description="cos, sum or dynamic")]
-AnswerStyle = Annotated[str, Meta(pattern="^(short|cited)$", description="short or cited")]
+Retriever = Annotated[str, Meta(pattern=r"^(dense|sparse|hybrid)\Z", description="dense, sparse or hybrid")]
+AisScore = Annotated[str, Meta(pattern=r"^(cos|sum|dynamic)\Z", description="cos, sum or dynamic")]
+AnswerStyle = Annotated[str, Meta(pattern=r"^(short|cited)\Z", description="short or cited")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,19 @@ def load_settings(
     for section, kind in SECTIONS.items():
         mine = {n.partition(".")[2]: v for n, v in values.items() if n.startswith(f"{section}.")}
         sections[section] = kind(**mine)
-    return Settings(**sections, origins=origins, files=paths)
+    settings = Settings(**sections, origins=origins, files=paths)
+    _check_overlap(settings)
+    return settings
+
+
+def _check_overlap(settings: Settings) -> None:
+    tokens, overlap = settings.index.chunk_tokens, settings.index.chunk_overlap
+    if tokens is not None and overlap >= tokens:
+        raise ConfigError(
+            f"index.chunk_overlap ({overlap}, {settings.origin('index.chunk_overlap')}) must be smaller than "
+            f"index.chunk_tokens ({tokens})",
+            "lower the overlap or raise the chunk size",
+        )
 
 
 def config_files(*, config_file: Path | None, cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
