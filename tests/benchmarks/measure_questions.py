@@ -1,0 +1,286 @@
+"""Measure never, always and dtr on a question set: EM, F1, recall@k, trigger ratio.
+
+One pass per question: the draft, the answer of `always`, and the answer of `dtr` with retrieval forced; the draft is
+shared. Because decoding is greedy and bit-equal, `dtr` at any threshold is the draft where u <= threshold and the
+forced answer elsewhere, so one pass gives the whole threshold curve. Records are appended to RUN.jsonl and a second
+call continues where the first was stopped.
+
+    python tests/benchmarks/measure_questions.py run --questions Q.jsonl --index NAME --out RUN.jsonl --limit 100
+    python tests/benchmarks/measure_questions.py table RUN.jsonl --threshold 0.3
+    python tests/benchmarks/measure_questions.py threshold RUN.jsonl...      # the curve, and the best F1
+    python tests/benchmarks/measure_questions.py evidence WITH_GOLD.jsonl... --without WITHOUT_GOLD.jsonl...
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import string
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import mean, median
+
+from adaptrag_cli import engine
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.events import (
+    ChunksSelected,
+    DecisionMade,
+    Event,
+    EvidenceJudged,
+    GenerationFinished,
+    RunFailed,
+    RunFinished,
+    TokenGenerated,
+    UncertaintyMeasured,
+)
+from adaptrag_cli.models.base import Generation, Token
+from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.strategies.base import Reuse, load_strategy
+
+Record = dict[str, object]
+
+
+def normalise(text: str) -> str:
+    """Lower case, no ASCII punctuation, no articles, single spaces (METHODS 7.1)."""
+    text = text.lower().translate(str.maketrans("", "", string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def exact_match(prediction: str, golds: Iterable[str]) -> float:
+    """1.0 when the normalised prediction equals a gold; an empty prediction never does."""
+    key = normalise(prediction)
+    return float(bool(key) and any(key == normalise(gold) for gold in golds))
+
+
+def f1(prediction: str, golds: Iterable[str]) -> float:
+    """Token F1, maximum over golds, with HotpotQA's yes/no rule."""
+    return max((_f1(normalise(prediction), normalise(gold)) for gold in golds), default=0.0)
+
+
+def _f1(prediction: str, gold: str) -> float:
+    closed = {"yes", "no", "noanswer"}
+    if (prediction in closed or gold in closed) and prediction != gold:
+        return 0.0
+    common = sum((Counter(prediction.split()) & Counter(gold.split())).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(prediction.split()), common / len(gold.split())
+    return 2 * precision * recall / (precision + recall)
+
+
+def recall(found: Sequence[str], gold: Sequence[str]) -> float | None:
+    """Share of the gold documents among the found ones; None where nothing is gold."""
+    return len(set(found) & set(gold)) / len(set(gold)) if gold else None
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def answer_once(
+    session: Session, strategy_name: str, query: str, reuse: Reuse, threshold: float
+) -> tuple[list[Event], float]:
+    """Run one strategy without peek; working seconds come from the trace."""
+    from dataclasses import replace
+
+    use = replace(
+        session.resources, options=replace(session.options, threshold=threshold), reuse=reuse, evidence_rule=None
+    )
+    events = list(engine.answer(engine.Run(query=query, peek=False), load_strategy(strategy_name), use))
+    last = events[-1]
+    if isinstance(last, RunFailed):
+        raise SystemExit(f"{query}: {last.message}")
+    return events, last.elapsed_ms / 1000
+
+
+def generation_of(events: Sequence[Event], phase: str) -> Generation:
+    """The text of a phase, as a later run can reuse it."""
+    tokens = tuple(
+        Token(id=-1, text=e.text, logprob=e.logprob, entropy=e.entropy, alternatives=e.alternatives)
+        for e in events
+        if isinstance(e, TokenGenerated) and e.phase == phase
+    )
+    done = next(e for e in events if isinstance(e, GenerationFinished) and e.phase == phase)
+    return Generation(
+        text=done.text,
+        tokens=tokens,
+        stop_reason=done.stop_reason,
+        prompt_tokens=done.prompt_tokens,
+        reused_tokens=done.reused_tokens,
+    )
+
+
+def retrieved_part(events: Sequence[Event], gold: Sequence[str], golds: Sequence[str]) -> Record:
+    selected = next(e for e in events if isinstance(e, ChunksSelected))
+    kept = [c for c in selected.candidates if c.kept]
+    judged = next(e for e in events if isinstance(e, EvidenceJudged))
+    text = next((e.text for e in events if isinstance(e, GenerationFinished) and e.phase == "answer"), "").strip()
+    return {
+        "answer": text,
+        "em": exact_match(text, golds),
+        "f1": f1(text, golds),
+        "documents": [c.document for c in kept],
+        "recall": recall([c.document for c in kept], gold),
+        "answer_uncertainty": judged.answer_uncertainty,
+        "best_query_score": judged.best_query_score,
+        "best_ais_score": max((c.ais_score for c in kept if c.ais_score is not None), default=None),
+        "source_without_rule": next(e.answer_source for e in events if isinstance(e, RunFinished)),
+    }
+
+
+def measure(session: Session, question: dict) -> Record:
+    query, golds, gold = question["question"], question["answers"], question.get("gold_passage_ids", [])
+    draft_events, draft_seconds = answer_once(session, "never", query, Reuse(), 0.0)
+    draft = generation_of(draft_events, "draft")
+    u = next(e.value for e in draft_events if isinstance(e, UncertaintyMeasured))
+    text = draft.text.strip()
+    record: Record = {
+        "id": question["id"],
+        "question": query,
+        "golds": golds,
+        "gold_documents": gold,
+        "draft": {
+            "answer": text,
+            "u": u,
+            "em": exact_match(text, golds),
+            "f1": f1(text, golds),
+            "seconds": draft_seconds,
+        },
+    }
+    always, seconds = answer_once(session, "always", query, Reuse(), 0.0)
+    record["always"] = {**retrieved_part(always, gold, golds), "seconds": seconds}
+    forced, seconds = answer_once(session, "dtr", query, Reuse(draft=draft), -1.0)
+    assert next(e.retrieve for e in forced if isinstance(e, DecisionMade))
+    record["forced"] = {**retrieved_part(forced, gold, golds), "seconds": seconds + draft_seconds}
+    return record
+
+
+def run(args: argparse.Namespace) -> None:
+    questions = read_jsonl(args.questions)
+    if args.seed is not None:
+        random.Random(args.seed).shuffle(questions)
+    questions = questions[args.skip : args.skip + args.limit]
+    done = {row["id"] for row in read_jsonl(args.out)} if args.out.exists() else set()
+    flags: dict[str, object] = {"models.answer": args.model, "index.name": args.index, "ask.strategy": "dtr"}
+    if args.models_dir:
+        flags["models.dir"] = args.models_dir
+    if args.index_dir:
+        flags["index.dir"] = args.index_dir
+    session = open_session(load_settings(flags=flags))
+    started = time.monotonic()
+    with args.out.open("a", encoding="utf-8") as out:
+        for count, question in enumerate((q for q in questions if q["id"] not in done), start=1):
+            out.write(json.dumps(measure(session, question), ensure_ascii=False) + "\n")
+            out.flush()
+            if count % 10 == 0:
+                print(
+                    f"{len(done) + count}/{len(questions)}  {(time.monotonic() - started) / count:.1f} s each",
+                    flush=True,
+                )
+    session.close()
+
+
+def composed(row: dict, threshold: float) -> dict:
+    """What `dtr` answers at this threshold."""
+    u = row["draft"]["u"]
+    return row["draft"] if u is not None and u <= threshold else row["forced"]
+
+
+def summary(rows: Sequence[dict], name: str, threshold: float) -> str:
+    parts = {"never": [r["draft"] for r in rows], "always": [r["always"] for r in rows]}
+    parts["dpr-ais"] = [r["forced"] for r in rows]
+    parts["dtr"] = [composed(r, threshold) for r in rows]
+    part = parts[name]
+    triggered = {"never": 0.0, "always": 1.0, "dpr-ais": 1.0}.get(name, mean("documents" in p for p in part))
+    recalls = [p["recall"] for p in part if p.get("recall") is not None]
+    return (
+        f"| {name} | {100 * mean(p['em'] for p in part):.1f} | {100 * mean(p['f1'] for p in part):.1f} "
+        f"| {f'{100 * mean(recalls):.1f}' if recalls else '-'} | {100 * triggered:.0f} % "
+        f"| {median(p['seconds'] for p in part):.1f} |"
+    )
+
+
+def table(args: argparse.Namespace) -> None:
+    rows = [row for path in args.runs for row in read_jsonl(path)]
+    print(f"{len(rows)} questions, threshold {args.threshold}\n")
+    print("| strategy | EM | F1 | recall@k (retrieved) | trigger ratio | median s |\n|---|---|---|---|---|---|")
+    for name in ("never", "always", "dpr-ais", "dtr"):
+        print(summary(rows, name, args.threshold))
+
+
+def threshold_curve(args: argparse.Namespace) -> None:
+    rows = [row for path in args.runs for row in read_jsonl(path)]
+    print(
+        f"{len(rows)} questions\n| threshold | skipped | draft EM of skipped | dtr EM | dtr F1 |\n|---|---|---|---|---|"
+    )
+    best = (-1.0, 0.0)
+    for tau in (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 3.0):
+        skipped = [r["draft"] for r in rows if r["draft"]["u"] is not None and r["draft"]["u"] <= tau]
+        answers = [composed(r, tau) for r in rows]
+        score = mean(a["f1"] for a in answers)
+        best = max(best, (score, tau))
+        right = f"{100 * mean(d['em'] for d in skipped):.0f}" if skipped else "-"
+        em = 100 * mean(a["em"] for a in answers)
+        print(f"| {tau} | {100 * len(skipped) / len(rows):.0f} % | {right} | {em:.1f} | {100 * score:.1f} |")
+    print(f"\nbest F1 {100 * best[0]:.1f} at {best[1]}")
+
+
+def evidence(args: argparse.Namespace) -> None:
+    """Precision and recall of "the documents do not tell" over a grid of limits.
+
+    Positive: the gold passages were taken out. Negative: they are there and the answer is right (EM or F1 >= 0.5).
+    """
+    absent = [row["forced"] for path in args.without for row in read_jsonl(path)]
+    told = [row["forced"] for path in args.runs for row in read_jsonl(path) if row["forced"]["f1"] >= 0.5]
+    present = [row["forced"] for path in args.runs for row in read_jsonl(path)]
+    print(f"{len(absent)} without gold, {len(present)} with gold of which {len(told)} answered right\n")
+    print("| max u | min s1 | recall | precision (against right answers) | right answers lost |\n|---|---|---|---|---|")
+    for limit_u in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 9.0):
+        for limit_s in (0.0, 0.3, 0.4, 0.5, 0.55, 0.6):
+            flagged = [_flag(a, limit_u, limit_s) for a in absent]
+            lost = [_flag(a, limit_u, limit_s) for a in told]
+            hits, wrong = sum(flagged), sum(lost)
+            precision = hits / (hits + wrong) if hits + wrong else 0.0
+            print(
+                f"| {limit_u} | {limit_s} | {100 * hits / len(absent):.0f} % | {100 * precision:.0f} % "
+                f"| {100 * wrong / max(1, len(told)):.0f} % |"
+            )
+
+
+def _flag(part: dict, limit_u: float, limit_s: float) -> bool:
+    u, score = part["answer_uncertainty"], part["best_query_score"]
+    return u is None or u > limit_u or score is None or score < limit_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    running = commands.add_parser("run")
+    running.add_argument("--questions", type=Path, required=True)
+    running.add_argument("--index", required=True)
+    running.add_argument("--out", type=Path, required=True)
+    running.add_argument("--model", default="qwen2.5-coder-1.5b-instruct")
+    running.add_argument("--models-dir", type=Path)
+    running.add_argument("--index-dir", type=Path)
+    running.add_argument("--limit", type=int, default=100)
+    running.add_argument("--skip", type=int, default=0)
+    running.add_argument("--seed", type=int, help="shuffle; without it the file's order")
+    running.set_defaults(call=run)
+    for name, call in (("table", table), ("threshold", threshold_curve), ("evidence", evidence)):
+        reading = commands.add_parser(name)
+        reading.add_argument("runs", type=Path, nargs="+")
+        reading.set_defaults(call=call)
+        if name == "table":
+            reading.add_argument("--threshold", type=float, required=True)
+        if name == "evidence":
+            reading.add_argument("--without", type=Path, nargs="+", required=True)
+    args = parser.parse_args()
+    args.call(args)
+
+
+if __name__ == "__main__":
+    main()
