@@ -26,50 +26,35 @@ class Verdict:
     reason: str
 
 
-def judge_short_answer(
-    answer: str, uncertainty: float | None, query_scores: Sequence[float], rule: EvidenceRule | None
-) -> Verdict:
-    """Judge a word or phrase that was answered from chunks with these query scores."""
-    missing = _nothing_to_judge(answer, query_scores)
-    if missing:
-        return missing
-    if rule is None:
-        return Verdict(supported=True, reason="no evidence rule was measured for this model")
-    if uncertainty is None or uncertainty > rule.max_answer_uncertainty:
-        shown = "undefined" if uncertainty is None else f"{uncertainty:.2f}"
-        return Verdict(
-            supported=False, reason=f"the answer is a guess: u = {shown} > {rule.max_answer_uncertainty:.2f}"
-        )
-    return _judge_similarity(query_scores, rule)
-
-
-def judge_cited_answer(
-    answer: str, cited_sentences: int, query_scores: Sequence[float], rule: EvidenceRule | None
-) -> Verdict:
-    """Judge sentences of which `cited_sentences` could be traced to a chunk."""
-    missing = _nothing_to_judge(answer, query_scores)
-    if missing:
-        return missing
-    if cited_sentences == 0:
-        return Verdict(supported=False, reason="no sentence's names and numbers stand in a consulted chunk")
-    if rule is None:
-        return Verdict(supported=True, reason=f"{cited_sentences} sentence(s) traced to a chunk")
-    return _judge_similarity(query_scores, rule)
-
-
-def _nothing_to_judge(answer: str, query_scores: Sequence[float]) -> Verdict | None:
+def judge_chunks(query_scores: Sequence[float], rule: EvidenceRule | None) -> Verdict:
+    """Judge the consulted chunks before anything is generated from them."""
     if not query_scores:
         return Verdict(supported=False, reason="no chunk was found")
-    if not answer:
-        return Verdict(supported=False, reason="the model gave no answer")
-    return None
-
-
-def _judge_similarity(query_scores: Sequence[float], rule: EvidenceRule) -> Verdict:
     best = max(query_scores)
-    if best < rule.min_query_score:
+    if rule is not None and best < rule.min_query_score:
         return Verdict(
             supported=False,
             reason=f"no chunk is close to the question: best s1 = {best:.2f} < {rule.min_query_score:.2f}",
         )
     return Verdict(supported=True, reason=f"best s1 = {best:.2f}")
+
+
+def judge_short_answer(answer: str, uncertainty: float | None, rule: EvidenceRule | None) -> Verdict:
+    """Judge a word or phrase that was answered from chunks."""
+    if not answer:
+        return Verdict(supported=False, reason="the model gave no answer")
+    if rule is None:
+        return Verdict(supported=True, reason="no evidence rule was measured for this model")
+    shown = "undefined" if uncertainty is None else f"{uncertainty:.2f}"
+    if uncertainty is None or uncertainty > rule.max_answer_uncertainty:
+        return Verdict(
+            supported=False, reason=f"the answer is a guess: u = {shown} > {rule.max_answer_uncertainty:.2f}"
+        )
+    return Verdict(supported=True, reason=f"the answer is sure: u = {shown}")
+
+
+def judge_cited_answer(traced_sentences: int) -> Verdict:
+    """Judge sentences of which `traced_sentences` could be traced to a chunk."""
+    if traced_sentences == 0:
+        return Verdict(supported=False, reason="no sentence's names and numbers stand in a consulted chunk")
+    return Verdict(supported=True, reason=f"sentences traced to a chunk: {traced_sentences}")

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from adaptrag_cli import prompts
 from adaptrag_cli.citations import cited_chunks
 from adaptrag_cli.events import Candidate, Event, EvidenceJudged, SentenceCited, TokenGenerated, WarningRaised
-from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_cited_answer, judge_short_answer
+from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_chunks, judge_cited_answer, judge_short_answer
 from adaptrag_cli.models.base import Generation, Prompt
 from adaptrag_cli.strategies.base import Answer, Resources
 from adaptrag_cli.strategies.steps import generate
@@ -20,22 +20,21 @@ def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) ->
     cited = use.options.style == "cited"
     max_tokens = use.options.cited_answer_tokens if cited else use.options.answer_tokens
     prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens)
-    if not shown:
-        verdict = judge_short_answer("", None, (), use.evidence_rule)
+    verdict = judge_chunks([chunk.query_score for chunk in shown], use.evidence_rule)
+    if not verdict.supported:
+        # Nothing is generated from chunks about something else: a guess would only look like an answer.
         return (yield from _conclude("", None, verdict, shown))
     chunk_ids = tuple(chunk.chunk_id for chunk in shown)
     generating = generate(use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids)
-    scores = [chunk.query_score for chunk in shown]
     if cited:
         generation, traced = yield from _cite(generating, shown)
-        text = generation.text.strip()
-        verdict = judge_cited_answer(text, traced, scores, use.evidence_rule)
-        return (yield from _conclude(text, _uncertainty(generation), verdict, shown))
-    generation = yield from generating
-    text = generation.text.strip()
-    uncertainty = _uncertainty(generation)
-    verdict = judge_short_answer(text, uncertainty, scores, use.evidence_rule)
-    return (yield from _conclude(text, uncertainty, verdict, shown))
+        uncertainty = _uncertainty(generation)
+        verdict = judge_cited_answer(traced)
+    else:
+        generation = yield from generating
+        uncertainty = _uncertainty(generation)
+        verdict = judge_short_answer(generation.text.strip(), uncertainty, use.evidence_rule)
+    return (yield from _conclude(generation.text.strip(), uncertainty, verdict, shown))
 
 
 def _uncertainty(generation: Generation) -> float | None:
