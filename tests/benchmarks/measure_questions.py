@@ -132,7 +132,7 @@ def retrieved_part(events: Sequence[Event], gold: Sequence[str], golds: Sequence
     }
 
 
-def measure(session: Session, question: dict) -> Record:
+def measure(session: Session, question: dict, *, with_always: bool) -> Record:
     query, golds, gold = question["question"], question["answers"], question.get("gold_passage_ids", [])
     draft_events, draft_seconds = answer_once(session, "never", query, Reuse(), 0.0)
     draft = generation_of(draft_events, "draft")
@@ -151,8 +151,9 @@ def measure(session: Session, question: dict) -> Record:
             "seconds": draft_seconds,
         },
     }
-    always, seconds = answer_once(session, "always", query, Reuse(), 0.0)
-    record["always"] = {**retrieved_part(always, gold, golds), "seconds": seconds}
+    if with_always:
+        always, seconds = answer_once(session, "always", query, Reuse(), 0.0)
+        record["always"] = {**retrieved_part(always, gold, golds), "seconds": seconds}
     forced, seconds = answer_once(session, "dtr", query, Reuse(draft=draft), -1.0)
     assert next(e.retrieve for e in forced if isinstance(e, DecisionMade))
     record["forced"] = {**retrieved_part(forced, gold, golds), "seconds": seconds + draft_seconds}
@@ -174,7 +175,7 @@ def run(args: argparse.Namespace) -> None:
     started = time.monotonic()
     with args.out.open("a", encoding="utf-8") as out:
         for count, question in enumerate((q for q in questions if q["id"] not in done), start=1):
-            out.write(json.dumps(measure(session, question), ensure_ascii=False) + "\n")
+            out.write(json.dumps(measure(session, question, with_always=not args.no_always), ensure_ascii=False) + "\n")
             out.flush()
             if count % 10 == 0:
                 print(
@@ -269,6 +270,7 @@ def main() -> None:
     running.add_argument("--limit", type=int, default=100)
     running.add_argument("--skip", type=int, default=0)
     running.add_argument("--seed", type=int, help="shuffle; without it the file's order")
+    running.add_argument("--no-always", action="store_true", help="leave standard RAG out (for evidence runs)")
     running.set_defaults(call=run)
     for name, call in (("table", table), ("threshold", threshold_curve), ("evidence", evidence)):
         reading = commands.add_parser(name)
