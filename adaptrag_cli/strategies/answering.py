@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 
 from adaptrag_cli import prompts
 from adaptrag_cli.citations import cited_chunks
+from adaptrag_cli.errors import QueryTooLong
 from adaptrag_cli.events import Candidate, Event, EvidenceJudged, SentenceCited, TokenGenerated, WarningRaised
 from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_chunks, judge_cited_answer, judge_short_answer
 from adaptrag_cli.models.base import Generation, Prompt
@@ -21,6 +22,8 @@ def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) ->
     max_tokens = use.options.cited_answer_tokens if cited else use.options.answer_tokens
     prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens)
     verdict = judge_chunks([chunk.query_score for chunk in shown], use.evidence_rule)
+    if kept and not shown:
+        verdict = Verdict(supported=False, reason="no chunk fits the context window")
     if not verdict.supported:
         # Nothing is generated from chunks about something else: a guess would only look like an answer.
         return (yield from _conclude("", None, verdict, shown))
@@ -66,8 +69,14 @@ def _fit_prompt(
     while True:
         passages = [prompts.Passage(title=chunk.title, text=chunk.text) for chunk in shown]
         prompt = use.model.build_prompt(write(query, passages))
-        if len(prompt) <= room or not shown:
+        if len(prompt) <= room:
             return prompt, shown
+        if not shown:
+            raise QueryTooLong(
+                f"the question takes {len(prompt)} tokens and leaves no room for an answer in a context of "
+                f"{use.model.info.context_length}",
+                "shorten it, or raise --context-length",
+            )
         dropped = shown.pop()
         yield WarningRaised(
             code="chunk_dropped",
