@@ -181,7 +181,7 @@ class Writing:
     prompt: PromptBuilt | None = None
     finished: GenerationFinished | None = None
     is_reused: bool = False
-    """The caller handed the text in: no prompt, no tokens."""
+    """The caller handed the text in, so no prompt was built."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +210,17 @@ class RunSummary:
 
     @property
     def selected(self) -> tuple[Candidate, ...]:
-        """The chunks that were kept; marker [1] is the first of them."""
+        """The chunks that were kept, best first."""
         return tuple(candidate for candidate in self.candidates if candidate.kept)
+
+    @property
+    def sources(self) -> tuple[Candidate, ...]:
+        """The chunks that the answer's prompt held, in its order: marker [1] is the first of them."""
+        writing = self.writings.get("answer")
+        if writing is None or writing.prompt is None:
+            return self.selected
+        by_id = {candidate.chunk_id: candidate for candidate in self.candidates}
+        return tuple(by_id[chunk_id] for chunk_id in writing.prompt.chunk_ids if chunk_id in by_id)
 
     @property
     def total_ms(self) -> float:
@@ -268,7 +277,8 @@ def _write(before: Writing, event: PromptBuilt | TokenGenerated | GenerationFini
         case PromptBuilt():
             return Writing(prompt=event)
         case TokenGenerated():
-            return replace(before, text=before.text + event.text, tokens=(*before.tokens, event))
+            text = before.text if before.is_reused else before.text + event.text
+            return replace(before, text=text, tokens=(*before.tokens, event))
         case GenerationFinished():
             return replace(before, text=event.text, finished=event)
         case GenerationReused():

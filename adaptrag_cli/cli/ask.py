@@ -1,0 +1,205 @@
+"""`adaptrag ask` and `adaptrag replay`: one question, live or from a trace file, shown by the same view."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
+from adaptrag_cli.config import Settings, load_settings
+from adaptrag_cli.errors import AdaptRAGError, ConfigError, ExitCode, RunCancelled
+from adaptrag_cli.events import Event, RunFailed, RunFinished
+from adaptrag_cli.render import RunView
+from adaptrag_cli.trace import TraceWriter, read_trace
+
+_METHOD = "How to answer"
+_PLACES = "Models and index"
+_OUTPUT = "Output"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
+    from adaptrag_cli.strategies.base import load_strategy, strategy_names
+
+    return [(name, load_strategy(name).summary) for name in strategy_names() if name.startswith(incomplete)]
+
+
+def _complete_model(incomplete: str) -> list[str]:
+    from adaptrag_cli.models.catalogue import CATALOGUE
+
+    return [entry.name for entry in CATALOGUE if entry.name.startswith(incomplete)]
+
+
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Show tokens with entropy, both paths, the ranking, settings, prompts and times.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document instead of the answer.", rich_help_panel=_OUTPUT)
+]
+
+
+def ask(
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or - to read it from stdin.")],
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="never, always, or dtr (the default), which looks up only what the model is unsure of.",
+            autocompletion=_complete_strategy,
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="U", help="Look up when the draft's uncertainty u is greater.", rich_help_panel=_METHOD),
+    ] = None,
+    retriever: Annotated[str | None, typer.Option(help="dense, sparse or hybrid.", rich_help_panel=_METHOD)] = None,
+    ais: Annotated[
+        str | None,
+        typer.Option(help="Score that picks chunks from both paths: cos, sum or dynamic.", rich_help_panel=_METHOD),
+    ] = None,
+    top_n: Annotated[
+        int | None, typer.Option(metavar="N", help="Chunks that each path finds.", rich_help_panel=_METHOD)
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(metavar="K", help="Chunks that the answer is read from.", rich_help_panel=_METHOD)
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(
+            help="short (a word or phrase) or cited (sentences with [1] markers).".replace("[", "\\["),
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
+    peek: Annotated[
+        bool | None,
+        typer.Option(
+            "--peek/--no-peek",
+            help="When nothing is looked up, name the best chunk that was not consulted.",
+            show_default=False,
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Index to ask; not needed if there is one.", rich_help_panel=_PLACES),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Catalogue name or path of a GGUF file.", autocompletion=_complete_model, rich_help_panel=_PLACES
+        ),
+    ] = None,
+    gpu_layers: Annotated[
+        str | None, typer.Option(metavar="N", help="auto, all, or a number.", rich_help_panel=_PLACES)
+    ] = None,
+    context_length: Annotated[
+        int | None, typer.Option(metavar="N", help="Context window in tokens.", rich_help_panel=_PLACES)
+    ] = None,
+    index_dir: Annotated[Path | None, typer.Option(help="Folder of the indexes.", rich_help_panel=_PLACES)] = None,
+    models_dir: Annotated[Path | None, typer.Option(help="Folder of the model files.", rich_help_panel=_PLACES)] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Settings file to read.", rich_help_panel=_PLACES)
+    ] = None,
+    as_json: AsJson = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write every event as a JSON line; replaces an earlier trace, and nothing else.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Ask a question, and see whether and why the documents were looked up.
+
+    The answer goes to stdout, everything said about it to stderr.
+    """
+    with reporting_errors():
+        query = _query(question)
+        settings = load_settings(
+            flags={
+                "ask.strategy": strategy,
+                "ask.threshold": threshold,
+                "ask.retriever": retriever,
+                "ask.ais": ais,
+                "ask.top_n": top_n,
+                "ask.top_k": top_k,
+                "ask.style": style,
+                "ask.peek": peek,
+                "index.name": index,
+                "index.dir": index_dir,
+                "models.answer": model,
+                "models.dir": models_dir,
+                "models.gpu_layers": gpu_layers,
+                "models.context_length": context_length,
+            },
+            config_file=config,
+        )
+        with closing(RunView(sys.stdout, sys.stderr, verbose=verbose, as_json=as_json)) as view:
+            _ask(query, settings, trace, view)
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace that ask --trace FILE has written.")],
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show a recorded run again, to the letter, without a model.
+
+    The exit code is that of the recorded run.
+    """
+    with reporting_errors(), closing(RunView(sys.stdout, sys.stderr, verbose=verbose, as_json=as_json)) as view:
+        for event in read_trace(file):
+            view.show(event)
+        _raise_if_failed(event)
+
+
+def _query(argument: str) -> str:
+    """The question, with what is not Unicode replaced.
+
+    Raises:
+        ConfigError: it is blank.
+    """
+    text = sys.stdin.buffer.read().decode("utf-8", "replace") if argument == "-" else argument
+    query = _SURROGATES.sub("\ufffd", text).strip()
+    if not query:
+        raise ConfigError("the question is empty", 'ask something: adaptrag ask "Who wrote the handbook?"')
+    return query
+
+
+def _ask(query: str, settings: Settings, trace: Path | None, view: RunView) -> None:
+    from adaptrag_cli.session import open_session
+
+    with ExitStack() as stack:
+        writer = stack.enter_context(TraceWriter(trace)) if trace else None
+        session = stack.enter_context(closing(open_session(settings, on_note=view.note)))
+        interruption = stack.enter_context(cancelling_on_interrupt(session.model.cancel))
+        event: Event | None = None
+        for event in session.ask(query):
+            if writer:
+                writer.write(event)
+            view.show(event)
+            if interruption.is_requested and not isinstance(event, RunFinished | RunFailed):
+                raise RunCancelled("stopped")
+    _raise_if_failed(event)
+
+
+def _raise_if_failed(event: Event | None) -> None:
+    if isinstance(event, RunFailed):
+        error = AdaptRAGError(event.message, event.hint)
+        is_known = event.exit_code in set(ExitCode) - {ExitCode.OK}
+        error.exit_code = ExitCode(event.exit_code) if is_known else ExitCode.RUN_FAILED
+        raise error

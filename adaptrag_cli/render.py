@@ -1,0 +1,258 @@
+"""A run in words: the answer on one stream, the talk about it on another.
+
+`RunView` is fed the events of a run as they come, live or from a trace file, so both print the same to the letter.
+Text from models and documents is made harmless before it is printed. Tables (`-v`) are in `tables`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from adaptrag_cli.events import (
+    Candidate,
+    DecisionMade,
+    Event,
+    Phase,
+    PromptBuilt,
+    RankedChunk,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SentenceCited,
+    TokenGenerated,
+    WarningRaised,
+)
+from adaptrag_cli.terminal import printable
+from adaptrag_cli.trace import RunSummary, fold, to_document
+
+_CONSULT = "--strategy always"
+_DOING: Mapping[Phase, str] = {
+    "draft": "drafting an answer from memory",
+    "pseudo_context": "imagining a passage to search with",
+    "answer": "reading the documents",
+}
+# JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
+_HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class RunView:
+    """Print a run while it happens.
+
+    Args:
+        out: takes the answer, and nothing else.
+        err: takes warnings, the decision line, sources and, with `verbose`, the tables.
+        as_json: print one JSON document instead of the answer, and without `verbose` no talk but warnings.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, verbose: bool = False, as_json: bool = False) -> None:
+        self._out = out
+        self._err = err
+        self._verbose = verbose
+        self._as_json = as_json
+        self._events: list[Event] = []
+        self._status = _StatusLine(err)
+        self._stream: _CitedStream | None = None
+
+    def show(self, event: Event) -> None:
+        """Print what this event makes known."""
+        self._events.append(event)
+        match event:
+            case RunStarted():
+                is_cited = any(s.name == "style" and s.value == "cited" for s in event.settings)
+                self._stream = _CitedStream(self._out) if is_cited and not self._as_json else None
+            case PromptBuilt():
+                self._status.show(_DOING[event.phase])
+            case TokenGenerated(phase="answer") if self._stream:
+                self._status.clear()
+                self._stream.token(event.text)
+            case SentenceCited() if self._stream:
+                self._stream.mark(event.markers)
+            case WarningRaised():
+                self._say(f"warning: {event.message}")
+            case RunFinished():
+                self._finish(event)
+            case RunFailed():
+                self.close()
+
+    def note(self, text: str) -> None:
+        """Say what is being done, for as long as it lasts; only a terminal sees it."""
+        self._status.show(text)
+
+    def close(self) -> None:
+        """Leave the terminal at the start of a line. Safe to call twice."""
+        self._status.clear()
+        if self._stream:
+            self._stream.end()
+
+    def _finish(self, end: RunFinished) -> None:
+        self._status.clear()
+        run = fold(self._events)
+        if self._as_json:
+            _write_line(self._out, json_text(to_document(run)))
+        else:
+            streamed = self._stream.end() if self._stream else ""
+            if not streamed or end.answer_source == "none":
+                _write_line(self._out, printable(end.answer, keep_newlines=True))
+        if not self._as_json or self._verbose:
+            for line in talk_lines(run):
+                self._say(line)
+        if self._verbose:
+            from adaptrag_cli import tables  # rich is imported only when tables are drawn
+
+            tables.print_tables(run, self._err)
+
+    def _say(self, line: str) -> None:
+        self._status.clear()
+        _write_line(self._err, dim(printable(line), self._err))
+
+
+class _StatusLine:
+    """One line that is overwritten and leaves no trace."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_wanted = stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_shown = False
+
+    def show(self, text: str) -> None:
+        if self._is_wanted:
+            self._write(f"\r\x1b[2K{dim(printable(text) + ' ...', self._stream)}")
+            self._is_shown = True
+
+    def clear(self) -> None:
+        if self._is_shown:
+            self._write("\r\x1b[2K")
+            self._is_shown = False
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+
+class _CitedStream:
+    """Sentences as they come, each followed by the markers of its sources."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._written = ""
+        self._gap = ""
+        """White space that is held back, so that a marker stands right behind its sentence."""
+        self._is_open = False
+        """Whether a line was begun and not ended."""
+
+    def token(self, text: str) -> None:
+        held = self._gap + text
+        shown = held.rstrip()
+        self._gap = held[len(shown) :]
+        self._write(shown if self._written else shown.lstrip())
+
+    def mark(self, markers: tuple[int, ...]) -> None:
+        self._write("".join(f" [{marker}]" for marker in markers))
+
+    def end(self) -> str:
+        """End the line, and return what was written."""
+        if self._is_open:
+            self._is_open = False
+            _write_line(self._out, "")
+        return self._written
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._written += text
+            self._is_open = True
+            self._out.write(printable(text, keep_newlines=True))
+            self._out.flush()
+
+
+def _write_line(stream: TextIO, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+def is_plain(stream: TextIO) -> bool:
+    """Whether to leave styles out: not a terminal, a dumb one, or `NO_COLOR` is set."""
+    return not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+
+
+def dim(text: str, stream: TextIO) -> str:
+    """Talk is dimmed where the terminal can, so that the answer stands out."""
+    return text if is_plain(stream) else f"\x1b[2m{text}\x1b[0m"
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """Indented JSON that any terminal can show: characters that could control it are escaped."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    return _HARMFUL_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def talk_lines(run: RunSummary) -> list[str]:
+    """What is said of a finished run: the decision, the evidence, sources, the chunk that was not consulted."""
+    lines = [decision_line(run)]
+    if run.evidence and not run.evidence.supported:
+        lines.append(f"no answer in the documents: {run.evidence.reason}")
+        lines += [source_line(number, chunk, label="looked at ") for number, chunk in enumerate(run.sources, start=1)]
+    else:
+        lines += [source_line(number, chunk) for number, chunk in enumerate(run.sources, start=1)]
+    if run.peek:
+        lines.append(peek_line(run.peek))
+    return lines
+
+
+def decision_line(run: RunSummary) -> str:
+    """Whether documents were looked up, why, how, and how long it all took."""
+    decision = run.decision
+    looked_up = bool(decision and decision.retrieve)
+    head = "looked it up" if looked_up else "answered from the model's memory"
+    why = f": {_reason(decision)}" if decision else ""
+    return f"{head}{why} ({_method(run, looked_up)}) - {seconds(run.total_ms)}"
+
+
+def _reason(decision: DecisionMade) -> str:
+    if decision.uncertainty is None:
+        return decision.reason
+    if decision.threshold is None:
+        return f"{decision.reason}, u = {decision.uncertainty:.2f}"
+    sign = ">" if decision.uncertainty > decision.threshold else "<="
+    uncertainty, threshold = numbers_apart(decision.uncertainty, decision.threshold)
+    return f"u = {uncertainty} {sign} {threshold}"
+
+
+def _method(run: RunSummary, looked_up: bool) -> str:
+    if not looked_up:
+        return run.started.strategy
+    retrievers = dict.fromkeys(path.retriever for path in run.paths.values())
+    shares = f"{len(run.sources)} of {len(run.candidates)} chunks"
+    return ", ".join((run.started.strategy, *retrievers, shares))
+
+
+def source_line(number: int, chunk: Candidate, label: str = "") -> str:
+    """One source: its marker, place and scores."""
+    scores = [f"s1 {chunk.query_score:.2f}"]
+    if chunk.pseudo_context_score is not None:
+        scores.append(f"s2 {chunk.pseudo_context_score:.2f}")
+    if chunk.ais_score is not None:
+        scores.append(f"AIS {chunk.ais_score:.2f}")
+    return f"{label}[{number}] {chunk.location}  ({', '.join(scores)})"
+
+
+def peek_line(chunk: RankedChunk) -> str:
+    """The best chunk of a skipped retrieval, and how to have it consulted."""
+    return f"not consulted: {chunk.location} ({chunk.score:.2f}); to consult it: {_CONSULT}"
+
+
+def seconds(ms: float) -> str:
+    """A duration as people say it."""
+    return f"{ms / 1000:.1f} s"
+
+
+def numbers_apart(left: float, right: float) -> tuple[str, str]:
+    """Both numbers with as many decimals (2 to 9) as it takes to tell them apart and to show `right` in full."""
+    for decimals in range(2, 10):
+        shown = f"{left:.{decimals}f}", f"{right:.{decimals}f}"
+        if (shown[0] != shown[1] or left == right) and float(shown[1]) == round(right, 9):
+            return shown
+    return f"{left:g}", f"{right:g}"

@@ -1,0 +1,219 @@
+"""The tables of `-v`: every number of a run, in columns that need no line drawing and read well at 80 characters.
+
+All text goes through `printable` and becomes a rich `Text`, so neither escapes nor markup in a document mean anything.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TextIO, get_args
+
+from adaptrag_cli.events import Phase, RunFinished, Scalar, TokenGenerated
+from adaptrag_cli.render import is_plain
+from adaptrag_cli.terminal import printable
+from adaptrag_cli.trace import RunSummary, Writing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_ALTERNATIVES_SHOWN = 3
+_PATH_NAMES = {"query": "query", "pseudo_context": "pseudo-context"}
+Row = Sequence[Scalar]
+
+
+def print_tables(run: RunSummary, stream: TextIO) -> None:
+    """Print settings, model, draft tokens, search paths, ranking, evidence, model calls and times to `stream`."""
+    from rich.console import Console
+
+    plain = is_plain(stream)
+    lines = io.StringIO()
+    console = Console(
+        file=lines,
+        width=shutil.get_terminal_size().columns if stream.isatty() else 80,
+        color_system=None if plain else "auto",
+        force_terminal=not plain,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    _print_setup(run, console)
+    _print_draft(run, console)
+    _print_paths(run, console)
+    _print_ranking(run, console)
+    _print_evidence(run, console)
+    _print_calls(run, console)
+    if run.finished:
+        _print_times(run.finished, console)
+    stream.writelines(f"{line.rstrip()}\n" for line in lines.getvalue().splitlines())  # rich fills columns with spaces
+    stream.flush()
+
+
+def _print_setup(run: RunSummary, console: Console) -> None:
+    start = run.started
+    _head(console, "settings")
+    _table(console, ("name", "value", "from"), [(s.name, s.value, s.origin) for s in start.settings])
+    entropy = "the whole vocabulary" if start.entropy_support == "full" else "the best tokens only"
+    _table(
+        console,
+        (),
+        [
+            ("model", start.model),
+            ("", _short(start.model_fingerprint)),
+            ("", f"context {start.context_length} tokens, {start.threads} threads, entropy over {entropy}"),
+            ("GPU layers", f"asked {start.gpu_layers_requested}, got {start.gpu_layers_used}: {start.gpu_reason}"),
+            ("index", start.index or "none"),
+            ("", _short(start.index_fingerprint)),
+        ],
+    )
+
+
+def _print_draft(run: RunSummary, console: Console) -> None:
+    draft = run.writings.get("draft")
+    if draft is None:
+        return
+    measured = run.uncertainty
+    value = "undefined" if measured is None or measured.value is None else f"{measured.value:.4f}"
+    reused = ", handed in" if draft.is_reused else ""
+    name = f"{measured.name} u = {value}" if measured else "not measured"
+    _head(console, f"draft ({len(draft.tokens)} tokens{reused}, {name}; entropy in nats)")
+    rows = [
+        (t.step, _quoted(t.text), f"{_probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", _others(t))
+        for t in draft.tokens
+    ]
+    _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
+
+
+def _others(token: TokenGenerated) -> str:
+    others = [a for a in token.alternatives if a.text != token.text][:_ALTERNATIVES_SHOWN]
+    return "  ".join(f"{_quoted(a.text)} {_probability(a.logprob)}" for a in others)
+
+
+def _print_paths(run: RunSummary, console: Console) -> None:
+    if run.pseudo_context is not None:
+        _head(console, "pseudo-context (imagined by the model: a search key, never evidence)")
+        _paragraph(console, run.pseudo_context or "(blank)")
+    for path in run.paths.values():
+        _head(console, f"{_PATH_NAMES[path.path]} path ({path.retriever})")
+        rows = [(c.rank, f"{c.score:.3f}", c.location, c.title) for c in path.chunks]
+        _table(console, ("rank", "score", "place", "heading"), rows, right=(0, 1))
+
+
+def _print_ranking(run: RunSummary, console: Console) -> None:
+    selection = run.selection
+    if selection is None:
+        return
+    notes = [f"score: {selection.score_name}"]
+    if selection.query_pseudo_similarity is not None:
+        notes.append(f"query to pseudo-context {selection.query_pseudo_similarity:.3f}")
+    if selection.query_weight is not None:
+        notes.append(f"query weight {selection.query_weight:.3f}")
+    _head(console, f"ranking ({', '.join(notes)}; angles in degrees)")
+    rows = [
+        (
+            c.rank,
+            "yes" if c.kept else "",
+            f"{c.query_score:.3f}",
+            _number(c.pseudo_context_score, 3),
+            _degrees(c.query_angle),
+            _degrees(c.pseudo_context_angle),
+            _number(c.ais_score, 3),
+            "+".join("q" if path == "query" else "p" for path in c.paths),
+            c.location,
+        )
+        for c in selection.candidates
+    ]
+    columns = ("rank", "kept", "s1", "s2", "angle1", "angle2", "AIS", "path", "place")
+    _table(console, columns, rows, right=(0, 2, 3, 4, 5, 6))
+
+
+def _print_evidence(run: RunSummary, console: Console) -> None:
+    if run.evidence:
+        verdict = "the documents tell" if run.evidence.supported else "the documents do not tell"
+        _head(console, "evidence")
+        uncertainty = _number(run.evidence.answer_uncertainty, 4) or "undefined"
+        _paragraph(console, f"{verdict}: {run.evidence.reason} (uncertainty of the answer {uncertainty})")
+    if run.sentences:
+        _head(console, "sentences and the sources that hold their names and numbers")
+        rows = [(" ".join(f"[{m}]" for m in s.markers) or "none", s.text) for s in run.sentences]
+        _table(console, (), rows, wrap=True)
+
+
+def _print_calls(run: RunSummary, console: Console) -> None:
+    rows = [_call(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
+    if rows:
+        _head(console, "model calls, in tokens")
+        _table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))
+
+
+def _call(phase: Phase, writing: Writing) -> Row:
+    done = writing.finished
+    if done is None:
+        return (phase, "", "", len(writing.tokens), "handed in" if writing.is_reused else "cut off")
+    return (phase, done.prompt_tokens, done.reused_tokens, done.generated_tokens, done.stop_reason)
+
+
+def _print_times(end: RunFinished, console: Console) -> None:
+    _head(console, "time")
+    rows = [(timing.stage, f"{timing.ms:.0f} ms") for timing in end.timings]
+    _table(console, (), [*rows, ("total", f"{end.elapsed_ms:.0f} ms")], right=(1,))
+
+
+def _head(console: Console, text: str) -> None:
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(printable(text), style="bold"))
+
+
+def _paragraph(console: Console, text: str) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console.print(Padding(Text(printable(text, keep_newlines=True)), (0, 0, 0, 2)))
+
+
+def _table(
+    console: Console, columns: Sequence[str], rows: Iterable[Row], *, right: Sequence[int] = (), wrap: bool = False
+) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = list(rows)
+    table = Table(box=None, show_header=bool(columns), pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    width = len(columns) or max((len(row) for row in rows), default=0)
+    for position in range(width):
+        is_last = position == width - 1
+        table.add_column(
+            columns[position] if columns else "",
+            justify="right" if position in right else "left",
+            no_wrap=not (is_last and wrap),
+            overflow="fold" if is_last else "ellipsis",
+        )
+    for row in rows:
+        table.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _short(fingerprint: str) -> str:
+    return fingerprint if len(fingerprint) <= 32 else f"{fingerprint[:32]}..."
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\n", "\\n").replace("\t", "\\t") + '"'
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "" if value is None else f"{value:.{decimals}f}"
+
+
+def _probability(logprob: float) -> str:
+    return f"{math.exp(min(logprob, 0.0)):.3f}"  # a trace from elsewhere may hold anything
+
+
+def _degrees(angle: float | None) -> str:
+    return "" if angle is None else f"{math.degrees(angle):.1f}"

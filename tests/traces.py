@@ -1,0 +1,289 @@
+"""Complete, law-abiding traces made by hand, one for each way a run can go. No model and no index is needed.
+
+A step of the clock is 100 ms, so the time of a run is its number of events less one, in tenths of a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+from adaptrag_cli.events import (
+    Alternative,
+    Candidate,
+    ChunkPeeked,
+    ChunksSelected,
+    Counts,
+    DecisionMade,
+    Event,
+    EvidenceJudged,
+    GenerationFinished,
+    PathRetrieved,
+    PromptBuilt,
+    PseudoContextWritten,
+    RankedChunk,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SentenceCited,
+    Setting,
+    StageTime,
+    TokenGenerated,
+    UncertaintyMeasured,
+    WarningRaised,
+    check_laws,
+)
+
+STEP_MS = 100.0
+
+
+def stamped(events: Sequence[Event]) -> list[Event]:
+    """Number the events, put them 100 ms apart, and hold them to the laws of the stream."""
+    stream = [
+        msgspec.structs.replace(event, seq=number, elapsed_ms=number * STEP_MS) for number, event in enumerate(events)
+    ]
+    check_laws(stream)
+    return stream
+
+
+def started(strategy: str = "dtr", *, style: str = "short", query: str = "When is quiet time?") -> RunStarted:
+    return RunStarted(
+        query=query,
+        strategy=strategy,
+        settings=(
+            Setting(name="threshold", value=0.3, origin="measured for this model"),
+            Setting(name="style", value=style, origin="--style" if style == "cited" else f"default of {strategy}"),
+        ),
+        model="qwen2.5-coder-0.5b-instruct",
+        model_fingerprint="sha256:0123456789ab",
+        index="handbook",
+        index_fingerprint="g1:0123456789ab",
+        gpu_layers_requested="auto",
+        gpu_layers_used=0,
+        gpu_reason="this build of llama.cpp cannot offload",
+        threads=2,
+        context_length=4096,
+        entropy_support="full",
+        adaptrag_version="0.1.0",
+    )
+
+
+def written(phase: str, *texts: str, logprob: float = -0.5, prompt_tokens: int = 20, chunk_ids: tuple[str, ...] = ()):
+    """Prompt, tokens and end of one LLM call; each token has the same log-probability."""
+    alternatives = (
+        Alternative(text="At", logprob=-1.0),
+        Alternative(text="\n", logprob=math.log(0.125)),
+    )
+    return [
+        PromptBuilt(phase=phase, text=f"prompt of {phase}", tokens=prompt_tokens, chunk_ids=chunk_ids),
+        *(
+            TokenGenerated(phase=phase, step=step, text=text, logprob=logprob, entropy=1.25, alternatives=alternatives)
+            for step, text in enumerate(texts)
+        ),
+        GenerationFinished(
+            phase=phase,
+            text="".join(texts),
+            stop_reason="end",
+            prompt_tokens=prompt_tokens,
+            reused_tokens=4,
+            generated_tokens=len(texts),
+        ),
+    ]
+
+
+def ranked(number: int, rank: int, score: float) -> RankedChunk:
+    return RankedChunk(
+        chunk_id=f"handbook.md#{number}",
+        document="handbook.md",
+        location=f"handbook.md:{10 * number + 1}-{10 * number + 9}",
+        title="Handbook > House rules",
+        text=f"Text of chunk {number}: quiet time starts at {20 + number}:30.",
+        rank=rank,
+        score=score,
+    )
+
+
+def scored(number: int, rank: int, s1: float, s2: float | None, *, kept: bool, paths=("query",)) -> Candidate:
+    chunk = ranked(number, rank, s1)
+    score = None if s2 is None else math.cos(math.acos(s1) + math.acos(s2))
+    return Candidate(
+        chunk_id=chunk.chunk_id,
+        document=chunk.document,
+        location=chunk.location,
+        title=chunk.title,
+        text=chunk.text,
+        paths=paths,
+        query_score=s1,
+        pseudo_context_score=s2,
+        query_angle=math.acos(s1),
+        pseudo_context_angle=None if s2 is None else math.acos(s2),
+        ais_score=score,
+        rank=rank,
+        kept=kept,
+    )
+
+
+def finished(answer: str, source: str, chunk_ids: tuple[str, ...] = (), **counts: int) -> RunFinished:
+    extraction = {"draft": "draft", "documents": "whole", "none": "none"}[source]
+    return RunFinished(
+        answer=answer,
+        answer_source=source,
+        extraction=extraction,
+        chunk_ids=chunk_ids,
+        counts=Counts(**counts),
+        timings=(StageTime(stage="setup", ms=1.5), StageTime(stage="draft", ms=300.0)),
+    )
+
+
+def drafted(u: float | None, *, retrieve: bool, reason: str = "the draft is uncertain") -> list[Event]:
+    """A draft of two tokens, its uncertainty against the threshold 0.3, and the decision."""
+    tokens = written("draft", "10", " pm", logprob=-u) if u is not None else written("draft")
+    why = "" if u is not None else "the draft is empty"
+    return [
+        *tokens,
+        UncertaintyMeasured(name="mean_nll", value=u, reason=why),
+        DecisionMade(retrieve=retrieve, uncertainty=u, threshold=0.3, reason=reason),
+    ]
+
+
+KEPT = ("handbook.md#1", "handbook.md#2")
+
+
+def two_paths() -> list[Event]:
+    """Pseudo-context, both searches, and a ranking that keeps two of three chunks."""
+    return [
+        *written("pseudo_context", "Quiet", " time", " is", " late."),
+        PseudoContextWritten(text="Quiet time is late."),
+        PathRetrieved(path="query", retriever="dense", query_text="q", chunks=(ranked(1, 1, 0.8), ranked(3, 2, 0.6))),
+        PathRetrieved(path="pseudo_context", retriever="dense", query_text="p", chunks=(ranked(2, 1, 0.96),)),
+        ChunksSelected(
+            score_name="cos",
+            query_pseudo_similarity=0.6,
+            candidates=(
+                scored(1, 1, 0.8, 0.96, kept=True, paths=("query", "pseudo_context")),
+                scored(2, 2, 0.6, 1.0, kept=True, paths=("pseudo_context",)),
+                scored(3, 3, 0.6, 0.8, kept=False),
+            ),
+        ),
+    ]
+
+
+def skipped() -> list[Event]:
+    """The draft was certain; the best chunk was peeked at."""
+    return stamped(
+        [
+            started(),
+            *drafted(0.02, retrieve=False, reason="the draft is certain enough"),
+            ChunkPeeked(chunk=ranked(1, 1, 0.71)),
+            finished("10 pm", "draft", llm_calls=1, prompt_tokens=20, reused_tokens=4, generated_tokens=2),
+        ]
+    )
+
+
+def retrieved() -> list[Event]:
+    """The draft was uncertain; DTR looked it up on both paths. A file had changed since indexing."""
+    return stamped(
+        [
+            started(),
+            WarningRaised(code="index_not_fresh", message="1 file changed since indexing"),
+            *drafted(0.57, retrieve=True),
+            *two_paths(),
+            *written("answer", "21", ":30", chunk_ids=KEPT, prompt_tokens=60),
+            EvidenceJudged(supported=True, answer_uncertainty=0.5, best_query_score=0.8, reason="best s1 = 0.80"),
+            finished("21:30", "documents", KEPT, llm_calls=3, searches=2, prompt_tokens=100, generated_tokens=8),
+        ]
+    )
+
+
+def always(*, supported: bool = True) -> list[Event]:
+    """Standard RAG: one search, plain top k."""
+    reason = "best s1 = 0.80" if supported else "the answer is a guess: u = 1.20 > 0.80"
+    answer = ("21:30", "documents") if supported else ("The documents do not tell.", "none")
+    return stamped(
+        [
+            started("always"),
+            DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="every question is looked up"),
+            PathRetrieved(path="query", retriever="sparse", query_text="q", chunks=(ranked(1, 1, 7.5),)),
+            ChunksSelected(score_name="query", candidates=(scored(1, 1, 0.8, None, kept=True),)),
+            *written("answer", "21", ":30", chunk_ids=KEPT[:1]),
+            EvidenceJudged(supported=supported, answer_uncertainty=1.2, best_query_score=0.8, reason=reason),
+            finished(*answer, KEPT[:1], llm_calls=1, searches=1, prompt_tokens=20, generated_tokens=2),
+        ]
+    )
+
+
+def unanswered() -> list[Event]:
+    """The documents were consulted and do not tell."""
+    return always(supported=False)
+
+
+def never() -> list[Event]:
+    """The model's memory alone, without an index."""
+    return stamped(
+        [
+            msgspec.structs.replace(started("never"), index="", index_fingerprint=""),
+            *written("draft", "10", " pm", logprob=-0.5),
+            UncertaintyMeasured(name="mean_nll", value=0.5),
+            DecisionMade(retrieve=False, uncertainty=0.5, threshold=None, reason="this strategy never looks up"),
+            finished("10 pm", "draft", llm_calls=1, prompt_tokens=20, generated_tokens=2),
+        ]
+    )
+
+
+def blank_draft() -> list[Event]:
+    """A draft without tokens has no uncertainty, so the question is looked up."""
+    return stamped(
+        [
+            started(),
+            *drafted(None, retrieve=True, reason="uncertainty is undefined: the draft is empty"),
+            *two_paths(),
+            *written("answer", "21", ":30", chunk_ids=KEPT),
+            finished("21:30", "documents", KEPT, llm_calls=3, searches=2),
+        ]
+    )
+
+
+def failed() -> list[Event]:
+    """The model gave up in the middle of its draft."""
+    return stamped(
+        [
+            started(),
+            *written("draft", "10", " pm")[:2],
+            RunFailed(error="ModelError", message="the model broke", hint="adaptrag doctor", exit_code=4),
+        ]
+    )
+
+
+def cited(*, supported: bool = True) -> list[Event]:
+    """Two sentences, streamed; the marker of the first comes before the first token of the second."""
+    tokens = written("answer", " Quiet", " time is 21:30.", "\n", "It", " ends at 7.", chunk_ids=KEPT)
+    answer = (" Quiet time is 21:30.\nIt ends at 7.".strip(), "documents")
+    first = SentenceCited(text="Quiet time is 21:30.", end_step=3, chunk_ids=KEPT[:1], markers=(1,))
+    second = SentenceCited(text="It ends at 7.", end_step=5, chunk_ids=(), markers=())
+    reason = "best s1 = 0.80" if supported else "no chunk is close to the question: best s1 = 0.80 < 0.90"
+    return stamped(
+        [
+            started(style="cited"),
+            *drafted(0.57, retrieve=True),
+            *two_paths(),
+            *tokens[:4],
+            first,
+            *tokens[4:],
+            second,
+            EvidenceJudged(supported=supported, answer_uncertainty=0.5, best_query_score=0.8, reason=reason),
+            finished(*(answer if supported else ("The documents do not tell.", "none")), KEPT, llm_calls=3, searches=2),
+        ]
+    )
+
+
+ALL = {
+    "skipped": skipped,
+    "retrieved": retrieved,
+    "always": always,
+    "unanswered": unanswered,
+    "never": never,
+    "blank_draft": blank_draft,
+    "failed": failed,
+    "cited": cited,
+}
