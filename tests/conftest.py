@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import hypothesis
 import platformdirs
 import pytest
@@ -88,12 +89,11 @@ def models_dir() -> Path:
 
     Session fixtures are made before a test's own ones, so the network is still open here.
     """
-    from adaptrag_cli.models.catalogue import find_entry
-    from adaptrag_cli.models.download import pull
+    from adaptrag_cli.models.download import ensure_models
 
     MODELS_DIR.mkdir(parents=True, exist_ok=True)
-    for name in (SMALL_LLM, ENCODER):
-        pull(find_entry(name), MODELS_DIR)
+    with filelock.FileLock(MODELS_DIR / ".tests.lock"):  # test runs side by side wait for the first one's download
+        ensure_models([SMALL_LLM, ENCODER], MODELS_DIR)
     return MODELS_DIR
 
 
@@ -102,7 +102,7 @@ def small_llm_path(models_dir: Path) -> Path:
     """The smallest model that answers in a phrase: Qwen2.5-Coder-0.5B-Instruct, Q4_K_M."""
     from adaptrag_cli.models.files import locate_model
 
-    return locate_model(SMALL_LLM, models_dir)
+    return locate_model(SMALL_LLM, models_dir).path
 
 
 @pytest.fixture(scope="session")
@@ -110,4 +110,4 @@ def encoder_dir(models_dir: Path) -> Path:
     """The folder of all-MiniLM-L6-v2 with its exported form."""
     from adaptrag_cli.models.files import locate_encoder
 
-    return locate_encoder(ENCODER, models_dir)
+    return locate_encoder(ENCODER, models_dir).folder

@@ -20,6 +20,7 @@ from adaptrag_cli.config import (
     variable_of,
 )
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.models.catalogue import DEFAULT_ANSWER_MODEL, DEFAULT_ENCODER
 
 
 def write(path: Path, text: str) -> Path:
@@ -239,3 +240,8 @@ def test_any_text_in_the_environment_is_taken_or_refused_in_one_error(
         assert any(variable in message for variable in environ) or "chunk_overlap" in message
     else:
         assert origins == {name for name, text in texts.items() if text}
+
+
+def test_the_default_models_are_the_catalogues() -> None:
+    assert Settings().models.answer == DEFAULT_ANSWER_MODEL
+    assert Settings().models.encoder == DEFAULT_ENCODER
