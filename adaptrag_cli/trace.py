@@ -215,12 +215,10 @@ class RunSummary:
 
     @property
     def sources(self) -> tuple[Candidate, ...]:
-        """The chunks that the answer's prompt held, in its order: marker [1] is the first of them."""
-        writing = self.writings.get("answer")
-        if writing is None or writing.prompt is None:
-            return self.selected
+        """The chunks that were consulted for the answer, in the order of its prompt: marker [1] is the first."""
         by_id = {candidate.chunk_id: candidate for candidate in self.candidates}
-        return tuple(by_id[chunk_id] for chunk_id in writing.prompt.chunk_ids if chunk_id in by_id)
+        chunk_ids = self.finished.chunk_ids if self.finished else ()
+        return tuple(by_id[chunk_id] for chunk_id in chunk_ids if chunk_id in by_id)
 
     @property
     def total_ms(self) -> float:

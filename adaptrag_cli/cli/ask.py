@@ -31,9 +31,10 @@ def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _complete_model(incomplete: str) -> list[str]:
-    from adaptrag_cli.models.catalogue import CATALOGUE
+    from adaptrag_cli.models.catalogue import ENTRIES
 
-    return [entry.name for entry in CATALOGUE if entry.name.startswith(incomplete)]
+    names = [entry.name for entry in ENTRIES if entry.kind == "answer"]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 Verbose = Annotated[
