@@ -39,6 +39,12 @@ class Document:
     headings: tuple[Heading, ...] = ()
     first_line: int = 1
     """Line of `source` on which `text` starts (a JSONL line number); 0 when lines mean nothing in `source`."""
+    lines: tuple[int, ...] = ()
+    """Place in `source` of each line of `text`, when it is not `first_line` and counting (HTML, tables, JSONL)."""
+    lines_label: str = ""
+    """What `lines` counts when it is not lines of `source`: `par.` for the paragraphs of a DOCX file."""
+    format: str = "text"
+    """How `text` is cut: `markdown` (its own marks), `code` (at lines), `text`."""
     notes: tuple[str, ...] = ()
     """What was repaired on reading, such as `decoded as cp1252` or `12 lone surrogates replaced`."""
 
