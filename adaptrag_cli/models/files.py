@@ -1,22 +1,16 @@
 """Model files on this machine: where they are, whether they are the right ones, and how to remove them.
 
-Hashing a gigabyte takes seconds, so a file is hashed once, when it is installed or verified, and a stamp remembers its
-size and modification time. Nothing in this module touches the network.
+Nothing in this module touches the network, and only `verify` reads a whole file.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from adaptrag_cli.errors import DownloadError, ModelError, ModelNotFound
+from adaptrag_cli.errors import ModelError, ModelNotFound
 from adaptrag_cli.models.catalogue import (
     ENTRIES,
     WEIGHTS_FILE,
@@ -26,13 +20,19 @@ from adaptrag_cli.models.catalogue import (
     find_entry,
     is_hub_name,
 )
-
-_MIB = 1 << 20
-_STATE_FOLDER = ".state"
-_STAGING_FOLDER = ".partial"
-
-BY_HAND = "placed by hand"
-"""Origin of a file that no source of ours brought."""
+from adaptrag_cli.models.stamps import (
+    BY_HAND,
+    FileStamp,
+    Stamp,
+    partial_fingerprint,
+    pull_lock,
+    read_stamp,
+    staging_folder,
+    stamp_of,
+    stamp_path,
+    unchanged_hash,
+    write_stamp,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,25 +60,6 @@ class EncoderFiles:
     """Of the weights, as in `ModelFile`."""
     entry: CatalogueEntry | None
     verified: bool
-
-
-class FileStamp(msgspec.Struct, frozen=True, kw_only=True):
-    """What one file was when it was hashed."""
-
-    size: int
-    mtime_ns: int
-    sha256: str
-
-
-class Stamp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is remembered of an installed model."""
-
-    files: dict[str, FileStamp]
-    """By path inside the model's folder; the key of a single file is its name."""
-    origin: str
-    """Where it came from, for example `package index` or `model hub, commit 1a2b3c`."""
-    published: bool
-    """Whether the weights' hash was compared with a published one."""
 
 
 def locate_model(name_or_path: str, models_dir: Path) -> ModelFile:
@@ -143,7 +124,7 @@ def describe_installed(entry: CatalogueEntry, models_dir: Path) -> ModelFile:
             f"adaptrag models pull {entry.name}",
         )
     stamp = read_stamp(entry, models_dir)
-    known = None if stamp is None else _unchanged_hash(stamp, weights)
+    known = None if stamp is None else unchanged_hash(stamp, weights)
     return ModelFile(
         path=target,
         name=entry.name,
@@ -156,6 +137,12 @@ def describe_installed(entry: CatalogueEntry, models_dir: Path) -> ModelFile:
 def is_installed(entry: CatalogueEntry, models_dir: Path) -> bool:
     """Whether the entry's file, or its folder's weights, are in the models folder."""
     return weights_path(entry, models_dir).is_file()
+
+
+def installed_hub_encoders(models_dir: Path) -> tuple[CatalogueEntry, ...]:
+    """The encoders that were pulled by a hub name of the user's, in order of name."""
+    folders = sorted(path.name for path in models_dir.glob("*--*") if (path / WEIGHTS_FILE).is_file())
+    return tuple(encoder_from_hub(name.replace("--", "/", 1)) for name in folders)
 
 
 def weights_path(entry: CatalogueEntry, models_dir: Path) -> Path:
@@ -214,68 +201,6 @@ def remove(entry: CatalogueEntry, models_dir: Path) -> int:
     return freed
 
 
-def staging_folder(entry: CatalogueEntry, models_dir: Path) -> Path:
-    """Where an unfinished download of the entry waits to be continued."""
-    return models_dir / _STAGING_FOLDER / _state_name(entry)
-
-
-def stamp_path(entry: CatalogueEntry, models_dir: Path) -> Path:
-    """Where the entry's stamp lies."""
-    return models_dir / _STATE_FOLDER / f"{_state_name(entry)}.json"
-
-
-def read_stamp(entry: CatalogueEntry, models_dir: Path) -> Stamp | None:
-    """Read the entry's stamp; None when there is none or it is not readable."""
-    try:
-        return msgspec.json.decode(stamp_path(entry, models_dir).read_bytes(), type=Stamp)
-    except (OSError, msgspec.DecodeError):  # a lost stamp only costs hashing once more
-        return None
-
-
-def write_stamp(entry: CatalogueEntry, models_dir: Path, stamp: Stamp) -> None:
-    """Remember the hashes of an installed model, atomically."""
-    path = stamp_path(entry, models_dir)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    beside.write_bytes(msgspec.json.format(msgspec.json.encode(stamp)))
-    beside.replace(path)
-
-
-def stamp_of(path: Path) -> FileStamp:
-    """Hash one file and note its size and time; renaming it later changes none of them."""
-    before = path.stat()
-    return FileStamp(size=before.st_size, mtime_ns=before.st_mtime_ns, sha256=sha256_of(path))
-
-
-@contextmanager
-def pull_lock(entry: CatalogueEntry, models_dir: Path) -> Iterator[None]:
-    """Keep two processes from writing the same model.
-
-    Raises:
-        DownloadError: another process holds the lock; names its process id.
-    """
-    import filelock
-
-    state = models_dir / _STATE_FOLDER
-    state.mkdir(parents=True, exist_ok=True)
-    # Beside the lock: some systems let nobody read a locked file.
-    owner = state / f"{_state_name(entry)}.pid"
-    lock = filelock.FileLock(state / f"{_state_name(entry)}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        pid = owner.read_text(encoding="ascii").strip() if owner.is_file() else "unknown"
-        raise DownloadError(
-            f"{entry.name} is being pulled or removed by another process (pid {pid})", "wait for it, or stop it"
-        ) from error
-    try:
-        owner.write_text(f"{os.getpid()}\n", encoding="ascii")
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
-
-
 def not_found(entry: CatalogueEntry, models_dir: Path) -> ModelNotFound:
     """Say which file is missing, where it was looked for, how to pull it and how to place it by hand."""
     target = models_dir / entry.file
@@ -289,23 +214,6 @@ def not_found(entry: CatalogueEntry, models_dir: Path) -> ModelNotFound:
     )
 
 
-def partial_fingerprint(path: Path) -> str:
-    """Fingerprint a file by its size and its first and last mebibyte, in milliseconds."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(size.to_bytes(8, "little"))
-    with path.open("rb") as stream:
-        digest.update(stream.read(_MIB))
-        stream.seek(max(0, size - _MIB))
-        digest.update(stream.read(_MIB))
-    return f"partial:{digest.hexdigest()}"
-
-
-def sha256_of(path: Path) -> str:
-    """Hash a whole file: 1 to 4 s a gigabyte."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def disk_use(path: Path) -> int:
     """Bytes of a file, or of all files in a folder; 0 when there is none."""
     if path.is_file():
@@ -315,10 +223,6 @@ def disk_use(path: Path) -> int:
 
 def _fetch_again(entry: CatalogueEntry) -> str:
     return f"adaptrag models remove {entry.name} && adaptrag models pull {entry.name}"
-
-
-def _state_name(entry: CatalogueEntry) -> str:
-    return entry.name.replace("/", "--")
 
 
 def _looks_like_path(text: str) -> bool:
@@ -385,11 +289,3 @@ def _folder_in_hub_cache(repo: str) -> Path | None:
         if isinstance(found, str):
             return Path(found).parent
     return None
-
-
-def _unchanged_hash(stamp: Stamp, weights: Path) -> str | None:
-    known = stamp.files.get(weights.name)
-    now = weights.stat()
-    if known is None or (known.size, known.mtime_ns) != (now.st_size, now.st_mtime_ns):
-        return None
-    return known.sha256

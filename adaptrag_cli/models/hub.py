@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, cast
 
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models.catalogue import WEIGHTS_FILE, CatalogueEntry, HubSource
-from adaptrag_cli.models.files import disk_use, sha256_of
+from adaptrag_cli.models.files import disk_use
 from adaptrag_cli.models.sources import Fetched, OnProgress, Progress, check_disk_space, is_wanted, safe_relative
+from adaptrag_cli.models.stamps import sha256_of
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo

