@@ -12,6 +12,8 @@ import hypothesis
 import platformdirs
 import pytest
 
+from network_guard import NetworkGuard
+
 ROOT = Path(__file__).parent.parent
 # Captured at import, before any test replaces the home folder.
 MODELS_DIR = Path(
@@ -25,45 +27,18 @@ hypothesis.settings.register_profile("adaptrag", deadline=None, database=None, p
 hypothesis.settings.load_profile("adaptrag")
 
 
-class NetworkRefused(BaseException):
-    """A test reached for the network. Not an `Exception`, so that no product code can swallow it."""
-
-
-class _Guard:
-    """Refuse every address but this machine's, by an audit hook, which also sees connections made from C."""
-
-    def __init__(self) -> None:
-        self.active = False
-        self.attempts: list[str] = []
-
-    def __call__(self, event: str, args: tuple[object, ...]) -> None:
-        if not self.active or not event.startswith("socket."):
-            return
-        if event in {"socket.connect", "socket.sendto", "socket.sendmsg"}:
-            address = args[1]
-            host = address[0] if isinstance(address, tuple) and address else None  # a str is a Unix socket
-        elif event in {"socket.getaddrinfo", "socket.gethostbyname"}:
-            host = args[0]
-        else:
-            return
-        name = host.decode() if isinstance(host, bytes) else host
-        if isinstance(name, str) and name not in {"127.0.0.1", "::1", "localhost", ""}:
-            self.attempts.append(f"{event} {name}")
-            raise NetworkRefused(f"{event} {name}: tests may only talk to 127.0.0.1")
-
-
-_guard = _Guard()
-sys.addaudithook(_guard)
+guard = NetworkGuard()
+sys.addaudithook(guard)
 
 
 @pytest.fixture(autouse=True)
 def network_attempts() -> Iterator[list[str]]:
     """Refuse the network during the test, and fail it if anything tried."""
-    _guard.attempts.clear()
-    _guard.active = True
-    yield _guard.attempts
-    _guard.active = False
-    assert not _guard.attempts, "the test reached for the network"
+    guard.attempts.clear()
+    guard.active = True
+    yield guard.attempts
+    guard.active = False
+    assert not guard.attempts, "the test reached for the network"
 
 
 @pytest.fixture(autouse=True)
