@@ -104,6 +104,7 @@ UNSET_MEANS: Mapping[str, str] = {
 }
 """What None stands for, by dotted name."""
 
+_OTHER_VARIABLES = ("ADAPTRAG_CONFIG", "ADAPTRAG_DATA_DIR", "ADAPTRAG_TEST_")
 _FLAGS = {
     "models.answer": "--model",
     "models.dir": "--models-dir",
@@ -246,11 +247,10 @@ def _typed_flags(flags: Mapping[str, object], cwd: Path) -> Iterator[tuple[str, 
 
 def _variables(environ: Mapping[str, str], cwd: Path) -> Iterator[tuple[str, object, str]]:
     known = {variable_of(name): name for name in setting_names()}
-    sections = tuple(f"ADAPTRAG_{section.upper()}_" for section in SECTIONS)
     for variable, raw in environ.items():
         if variable in known and raw != "":
             yield known[variable], _check(known[variable], raw, where=variable, base=cwd, is_text=True), variable
-        elif variable not in known and variable.startswith(sections):
+        elif variable not in known and variable.startswith("ADAPTRAG_") and not variable.startswith(_OTHER_VARIABLES):
             raise _unknown("environment variable", variable, known)
 
 

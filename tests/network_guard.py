@@ -1,4 +1,4 @@
-"""Refuse the network to a test, whoever opens the connection."""
+"""Refuse the network to a test, whichever Python library of this process opens the connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class NetworkRefused(BaseException):
 
 
 class NetworkGuard:
-    """Refuse every address but this machine's, by an audit hook, which also sees connections made from C."""
+    """Refuse every address but this machine's, by an audit hook, which no library can go around by keeping its own `socket`."""
 
     def __init__(self) -> None:
         self.active = False

@@ -174,6 +174,11 @@ def test_a_switch_in_the_environment(tmp_path: Path, text: str, value: bool) -> 
             "1",
             "unknown environment variable ADAPTRAG_ASK_TRESHOLD; did you mean 'ADAPTRAG_ASK_THRESHOLD'?",
         ),
+        (
+            "ADAPTRAG_STRATEGY",
+            "dtr",
+            "unknown environment variable ADAPTRAG_STRATEGY; did you mean 'ADAPTRAG_ASK_STRATEGY'?",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_environment(tmp_path: Path, variable: str, text: str, message: str) -> None:
@@ -181,7 +186,7 @@ def test_what_is_wrong_in_the_environment(tmp_path: Path, variable: str, text: s
 
 
 def test_an_empty_variable_is_unset_and_foreign_ones_are_left_alone(tmp_path: Path) -> None:
-    environ = {"ADAPTRAG_ASK_THRESHOLD": "", "ADAPTRAG_DATA_DIR": "/x", "OTHER_ASK_TOP_K": "9"}
+    environ = {"ADAPTRAG_ASK_THRESHOLD": "", "ADAPTRAG_DATA_DIR": "/x", "ADAPTRAG_TEST_MODELS": "/m", "OTHER_ASK": "9"}
     assert load(tmp_path, environ=environ) == Settings()
 
 
