@@ -8,7 +8,7 @@ class NetworkRefused(BaseException):
 
 
 class NetworkGuard:
-    """Refuse every address but this machine's, by an audit hook, which no library can go around by keeping its own `socket`."""
+    """Refuse every address but this machine's, by an audit hook: no library can keep a `socket` of its own."""
 
     def __init__(self) -> None:
         self.active = False
