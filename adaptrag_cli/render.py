@@ -255,4 +255,4 @@ def numbers_apart(left: float, right: float) -> tuple[str, str]:
         shown = f"{left:.{decimals}f}", f"{right:.{decimals}f}"
         if (shown[0] != shown[1] or left == right) and float(shown[1]) == round(right, 9):
             return shown
-    return f"{left:g}", f"{right:g}"
+    return repr(left), repr(right)

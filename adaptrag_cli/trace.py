@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
@@ -90,7 +91,8 @@ class TraceWriter:
 
     def close(self) -> None:
         """Close the file; a file that was made here and stayed empty is removed."""
-        self._file.close()
+        with suppress(OSError):  # what could not be flushed was told by `write`
+            self._file.close()
         if self._is_new and not self._written:
             self.path.unlink(missing_ok=True)
 
@@ -323,7 +325,8 @@ _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reas
 
 
 def _pick(record: Record, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in names}
+    values = ((name, getattr(record, name)) for name in names)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
 def _decision_document(run: RunSummary) -> dict[str, Any] | None:

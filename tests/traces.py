@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import msgspec
+
 from adaptrag_cli.events import (
     Alternative,
     Candidate,

@@ -1,0 +1,268 @@
+"""What a person sees of a run: the answer on one stream, the talk on the other."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import msgspec
+import pytest
+
+import traces
+from adaptrag_cli.events import ChunkPeeked, Event, TokenGenerated, WarningRaised
+from adaptrag_cli.render import RunView, numbers_apart
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(events: list[Event], *, stream=io.StringIO, **options: bool) -> tuple[str, str]:
+    out, err = stream(), stream()
+    view = RunView(out, err, **options)
+    for event in events:
+        view.show(event)
+    view.close()
+    return out.getvalue(), err.getvalue()
+
+
+SOURCES = "[1] handbook.md:11-19  (s1 0.80, s2 0.96, AIS 0.60)\n[2] handbook.md:21-29  (s1 0.60, s2 1.00, AIS 0.60)\n"
+VIEWS = {
+    "skipped": (
+        "10 pm\n",
+        "answered from the model's memory: u = 0.02 <= 0.30 (dtr) - 0.8 s\n"
+        "not consulted: handbook.md:11-19 (0.71); to consult it: --strategy always\n",
+    ),
+    "retrieved": (
+        "21:30\n",
+        "warning: 1 file changed since indexing\n"
+        "looked it up: u = 0.57 > 0.30 (dtr, dense, 2 of 3 chunks) - 2.3 s\n" + SOURCES,
+    ),
+    "always": (
+        "21:30\n",
+        "looked it up: every question is looked up (always, sparse, 1 of 1 chunks) - 0.9 s\n"
+        "[1] handbook.md:11-19  (s1 0.80)\n",
+    ),
+    "unanswered": (
+        "The documents do not tell.\n",
+        "looked it up: every question is looked up (always, sparse, 1 of 1 chunks) - 0.9 s\n"
+        "no answer in the documents: the answer is a guess: u = 1.20 > 0.80\n"
+        "looked at [1] handbook.md:11-19  (s1 0.80)\n",
+    ),
+    "never": (
+        "10 pm\n",
+        "answered from the model's memory: this strategy never looks up, u = 0.50 (never) - 0.7 s\n",
+    ),
+    "blank_draft": (
+        "21:30\n",
+        "looked it up: uncertainty is undefined: the draft is empty (dtr, dense, 2 of 3 chunks) - 1.9 s\n" + SOURCES,
+    ),
+    "failed": ("", ""),
+    "cited": (
+        "Quiet time is 21:30. [1]\nIt ends at 7.\n",
+        "looked it up: u = 0.57 > 0.30 (dtr, dense, 2 of 3 chunks) - 2.7 s\n" + SOURCES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_stdout_is_the_answer_and_stderr_the_talk(name):
+    assert shown(traces.ALL[name]()) == VIEWS[name]
+
+
+def test_cited_sentences_stream_and_their_markers_stand_right_behind_them():
+    out = io.StringIO()
+    view = RunView(out, io.StringIO())
+    seen = []
+    for event in traces.cited():
+        view.show(event)
+        if not seen or seen[-1] != out.getvalue():
+            seen.append(out.getvalue())
+    assert seen == [
+        "",
+        "Quiet",
+        "Quiet time is 21:30.",
+        "Quiet time is 21:30. [1]",
+        "Quiet time is 21:30. [1]\nIt",
+        "Quiet time is 21:30. [1]\nIt ends at 7.",
+        "Quiet time is 21:30. [1]\nIt ends at 7.\n",
+    ]
+
+
+def test_a_streamed_guess_is_taken_back_in_its_own_line():
+    out, err = shown(traces.cited(supported=False))
+    assert out == "Quiet time is 21:30. [1]\nIt ends at 7.\nThe documents do not tell.\n"
+    assert "no answer in the documents: no chunk is close to the question: best s1 = 0.80 < 0.90\n" in err
+
+
+def test_a_run_that_fails_while_streaming_ends_its_line():
+    events = traces.cited()
+    cut = next(n for n, e in enumerate(events) if isinstance(e, TokenGenerated) and e.phase == "answer") + 1
+    failure = msgspec.structs.replace(traces.failed()[-1], seq=cut)
+    assert shown([*events[:cut], failure]) == ("Quiet\n", "")
+
+
+def test_json_is_one_document_and_only_warnings_are_said():
+    out, err = shown(traces.retrieved(), as_json=True)
+    assert json.loads(out)["answer"] == "21:30"
+    assert out.endswith("}\n")
+    assert err == "warning: 1 file changed since indexing\n"
+
+
+def test_json_of_a_failed_run_is_nothing():
+    assert shown(traces.failed(), as_json=True) == ("", "")
+
+
+def test_json_of_a_cited_run_does_not_stream():
+    out, _ = shown(traces.cited(), as_json=True)
+    assert json.loads(out)["answer"] == "Quiet time is 21:30.\nIt ends at 7."
+
+
+TABLES = """
+settings
+  name       value  from
+  threshold  0.3    measured for this model
+  style      short  default of dtr
+  model       qwen2.5-coder-0.5b-instruct
+              sha256:0123456789ab
+              context 4096 tokens, 2 threads, entropy over the whole vocabulary
+  GPU layers  asked auto, got 0: this build of llama.cpp cannot offload
+  index       handbook
+              g1:0123456789ab
+
+draft (2 tokens, mean_nll u = 0.5700; entropy in nats)
+  #  token      p  logprob  entropy  instead of it
+  0  "10"   0.566   -0.570    1.250  "At" 0.368  "\\n" 0.125
+  1  " pm"  0.566   -0.570    1.250  "At" 0.368  "\\n" 0.125
+
+pseudo-context (imagined by the model: a search key, never evidence)
+  Quiet time is late.
+
+query path (dense)
+  rank  score  place              heading
+     1  0.800  handbook.md:11-19  Handbook > House rules
+     2  0.600  handbook.md:31-39  Handbook > House rules
+
+pseudo-context path (dense)
+  rank  score  place              heading
+     1  0.960  handbook.md:21-29  Handbook > House rules
+
+ranking (score: cos, query to pseudo-context 0.600; angles in degrees)
+  rank  kept     s1     s2  angle1  angle2    AIS  path  place
+     1  yes   0.800  0.960    36.9    16.3  0.600  q+p   handbook.md:11-19
+     2  yes   0.600  1.000    53.1     0.0  0.600  p     handbook.md:21-29
+     3        0.600  0.800    53.1    36.9  0.000  q     handbook.md:31-39
+
+evidence
+  the documents tell: best s1 = 0.80 (uncertainty of the answer 0.5000)
+
+model calls, in tokens
+  call            prompt  reused  written  ended by
+  draft               20       4        2  end
+  pseudo_context      20       4        4  end
+  answer              60       4        2  end
+
+time
+  setup     2 ms
+  draft   300 ms
+  total  2300 ms
+"""
+
+
+def test_verbose_adds_every_number_in_plain_columns():
+    out, err = shown(traces.retrieved(), verbose=True)
+    assert (out, err) == (VIEWS["retrieved"][0], VIEWS["retrieved"][1] + TABLES)
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_tables_are_plain_ascii_of_80_columns_where_there_is_no_terminal(name):
+    _, err = shown(traces.ALL[name](), verbose=True)
+    assert err.isascii()
+    assert max(map(len, err[len(VIEWS[name][1]) :].splitlines()), default=0) <= 80
+
+
+@pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_no_style_reaches_a_terminal_that_wants_none(variable, value, monkeypatch):
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv(variable, value)
+    _, err = shown(traces.skipped(), stream=Terminal, verbose=True)
+    assert "\x1b[2m" not in err
+    assert "\x1b[1m" not in err
+
+
+def test_a_terminal_sees_what_is_being_done_and_no_trace_of_it_afterwards(monkeypatch):
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "xterm")
+    erase = "\r\x1b[2K"
+    out, err = shown(traces.never(), stream=Terminal)
+    assert out == "10 pm\n"
+    assert err == (
+        f"{erase}\x1b[2mdrafting an answer from memory ...\x1b[0m{erase}\x1b[2m{VIEWS['never'][1].rstrip()}\x1b[0m\n"
+    )
+
+
+def test_a_note_is_for_terminals_only():
+    out, err = io.StringIO(), io.StringIO()
+    RunView(out, err).note("loading a model")
+    assert err.getvalue() == ""
+
+
+HOSTILE = "\x1b]0;owned\x07[bold]x[/bold]\r\u202e.md"
+
+
+def test_escapes_and_markup_from_documents_and_models_are_only_text():
+    events = traces.retrieved()
+
+    def poison(event: Event) -> Event:
+        changes = {}
+        for name in event.__struct_fields__:
+            value = getattr(event, name)
+            if name in {"text", "message", "reason", "answer", "model", "index", "gpu_reason"}:
+                changes[name] = HOSTILE
+            elif name in {"chunks", "candidates"}:
+                changes[name] = tuple(
+                    msgspec.structs.replace(c, location=HOSTILE, title=HOSTILE, document=HOSTILE) for c in value
+                )
+        return msgspec.structs.replace(event, **changes)
+
+    for options in ({"verbose": True}, {"as_json": True}, {"as_json": True, "verbose": True}):
+        out, err = shown([poison(event) for event in events], **options)
+        assert not set("\x1b\x07\r\u202e") & set(out + err)
+        assert "[bold]x[/bold]" in out
+
+
+def test_the_place_of_a_peek_is_only_text():
+    peek = next(event for event in traces.skipped() if isinstance(event, ChunkPeeked))
+    hostile = msgspec.structs.replace(peek, chunk=msgspec.structs.replace(peek.chunk, location=HOSTILE))
+    _, err = shown([hostile if event == peek else event for event in traces.skipped()])
+    assert "not consulted: \\x1b]0;owned\\x07[bold]x[/bold]\\x0d\\u202e.md (0.71)" in err
+
+
+def test_a_newline_in_a_warning_cannot_fake_a_line():
+    events = traces.stamped([traces.started(), WarningRaised(code="c", message="a\nlooked it up"), traces.failed()[-1]])
+    assert shown(events)[1] == "warning: a\\x0alooked it up\n"
+
+
+def test_impossible_numbers_of_a_foreign_trace_do_not_break_the_tables():
+    events = [
+        msgspec.structs.replace(e, logprob=1e308) if isinstance(e, TokenGenerated) else e for e in traces.retrieved()
+    ]
+    assert "1.000" in shown(events, verbose=True)[1]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (0.57, 0.3, ("0.57", "0.30")),
+        (0.3, 0.3, ("0.30", "0.30")),
+        (0.3004, 0.3, ("0.3004", "0.3000")),
+        (0.0012, 0.001, ("0.0012", "0.0010")),
+        (0.5, 0.2134, ("0.5000", "0.2134")),
+        (math.nextafter(0.3, 1), 0.3, ("0.30000000000000004", "0.3")),
+    ],
+)
+def test_compared_numbers_are_shown_so_that_they_can_be_told_apart(left, right, expected):
+    assert numbers_apart(left, right) == expected

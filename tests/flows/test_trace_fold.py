@@ -1,0 +1,360 @@
+"""Traces on disk, the fold of a trace, and the document of `--json`."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import traces
+from adaptrag_cli.errors import AdaptRAGError, ConfigError
+from adaptrag_cli.events import (
+    GenerationReused,
+    RunStarted,
+    TokenGenerated,
+    UncertaintyMeasured,
+    WarningRaised,
+    decode_event,
+    encode_event,
+)
+from adaptrag_cli.render import json_text
+from adaptrag_cli.trace import TraceWriter, fold, read_trace, to_document
+
+DOCUMENT_NAMES = [
+    "query",
+    "strategy",
+    "model",
+    "index",
+    "answer",
+    "answer_source",
+    "decision",
+    "draft",
+    "pseudo_context",
+    "paths",
+    "selected",
+    "candidates",
+    "peek",
+    "sentences",
+    "evidence",
+    "counts",
+    "timings_ms",
+    "warnings",
+]
+FINISHED = [name for name in traces.ALL if name != "failed"]
+
+
+def write(path: Path, events) -> Path:
+    with TraceWriter(path) as writer:
+        for event in events:
+            writer.write(event)
+    return path
+
+
+# --- the fold
+
+
+def test_a_skipped_run_folds_into_draft_decision_and_peek():
+    run = fold(traces.skipped())
+    assert run.writings["draft"].text == "10 pm"
+    assert [token.text for token in run.writings["draft"].tokens] == ["10", " pm"]
+    assert run.uncertainty.value == 0.02
+    assert not run.decision.retrieve
+    assert run.peek.location == "handbook.md:11-19"
+    assert (run.candidates, run.sources, run.paths, run.pseudo_context) == ((), (), {}, None)
+    assert run.total_ms == 800.0  # nine events, the first at 0 ms
+
+
+def test_a_retrieved_run_folds_into_paths_candidates_and_sources():
+    run = fold(traces.retrieved())
+    assert run.pseudo_context == "Quiet time is late."
+    assert [chunk.chunk_id for chunk in run.paths["query"].chunks] == ["handbook.md#1", "handbook.md#3"]
+    assert [chunk.chunk_id for chunk in run.candidates] == ["handbook.md#1", "handbook.md#2", "handbook.md#3"]
+    assert [chunk.chunk_id for chunk in run.selected] == ["handbook.md#1", "handbook.md#2"]
+    assert run.sources == run.selected
+    assert run.writings["answer"].prompt.chunk_ids == traces.KEPT
+    assert [warning.code for warning in run.warnings] == ["index_not_fresh"]
+
+
+def test_sources_are_the_consulted_chunks_not_all_the_selected_ones():
+    """The prompt had room for one chunk of the two that were kept."""
+    events = traces.retrieved()
+    events[-1] = msgspec.structs.replace(events[-1], chunk_ids=("handbook.md#2",))
+    assert [chunk.chunk_id for chunk in fold(events).sources] == ["handbook.md#2"]
+
+
+def test_a_run_that_was_cut_off_folds_into_what_there_was():
+    run = fold(traces.retrieved()[:4])
+    assert run.writings["draft"].text == "10"
+    assert run.writings["draft"].finished is None
+    assert (run.decision, run.finished, run.failed, run.total_ms) == (None, None, None, 0.0)
+
+
+def test_a_text_that_was_handed_in_is_not_written_twice():
+    tokens = [TokenGenerated(phase="draft", step=n, text=t, logprob=-0.1, entropy=0.2) for n, t in enumerate("ab")]
+    draft = fold([traces.started(), GenerationReused(phase="draft", text="ab"), *tokens]).writings["draft"]
+    assert (draft.text, len(draft.tokens), draft.is_reused, draft.prompt) == ("ab", 2, True, None)
+
+
+def test_a_second_call_of_a_phase_replaces_the_first():
+    run = fold([traces.started(), *traces.written("draft", "one"), *traces.written("draft", "two")])
+    assert (run.writings["draft"].text, len(run.writings["draft"].tokens)) == ("two", 1)
+
+
+def test_a_fold_starts_with_run_started():
+    with pytest.raises(ValueError, match="a run starts with run_started"):
+        fold(traces.skipped()[1:])
+
+
+# --- the document of --json
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_every_document_has_exactly_the_documented_names(name):
+    document = to_document(fold(traces.ALL[name]()))
+    assert list(document) == DOCUMENT_NAMES
+    assert list(document["decision"]) == ["retrieve", "uncertainty", "threshold", "reason"]
+    assert list(document["paths"]) == ["query", "pseudo_context"]
+    assert list(document["counts"]) == [
+        "llm_calls",
+        "searches",
+        "prompt_tokens",
+        "reused_tokens",
+        "generated_tokens",
+    ]
+    assert json.loads(json_text(document)) == document
+
+
+def test_the_document_of_a_retrieved_run():
+    document = to_document(fold(traces.retrieved()))
+    first = {
+        "chunk_id": "handbook.md#1",
+        "document": "handbook.md",
+        "location": "handbook.md:11-19",
+        "text": "Text of chunk 1: quiet time starts at 21:30.",
+        "query_score": 0.8,
+        "pseudo_context_score": 0.96,
+        "ais_score": pytest.approx(0.6),  # .8 x .96 - .6 x .28
+        "rank": 1,
+    }
+    assert document["selected"][0] == first
+    assert document["candidates"][0] == first | {
+        "title": "Handbook > House rules",
+        "paths": ["query", "pseudo_context"],
+        "query_angle": math.acos(0.8),
+        "pseudo_context_angle": math.acos(0.96),
+        "kept": True,
+    }
+    assert [chunk["rank"] for chunk in document["candidates"]] == [1, 2, 3]
+    assert document["paths"]["pseudo_context"] == [
+        {
+            "chunk_id": "handbook.md#2",
+            "document": "handbook.md",
+            "location": "handbook.md:21-29",
+            "rank": 1,
+            "score": 0.96,
+        }
+    ]
+    assert document["draft"] == {
+        "text": "10 pm",
+        "tokens": [
+            {"text": "10", "logprob": -0.57, "entropy": 1.25},
+            {"text": " pm", "logprob": -0.57, "entropy": 1.25},
+        ],
+    }
+    assert document["pseudo_context"]["text"] == "Quiet time is late."
+    assert document["decision"] == {
+        "retrieve": True,
+        "uncertainty": 0.57,
+        "threshold": 0.3,
+        "reason": "the draft is uncertain",
+    }
+    assert (document["answer"], document["answer_source"]) == ("21:30", "documents")
+    assert document["timings_ms"] == {"setup": 1.5, "draft": 300.0, "total": 2300.0}
+    assert document["warnings"] == [{"code": "index_not_fresh", "message": "1 file changed since indexing"}]
+    assert document["peek"] is None
+
+
+def test_the_document_of_a_skipped_run_has_a_peek_and_nothing_retrieved():
+    document = to_document(fold(traces.skipped()))
+    assert document["peek"] == {
+        "chunk_id": "handbook.md#1",
+        "document": "handbook.md",
+        "location": "handbook.md:11-19",
+        "score": 0.71,
+    }
+    assert document["pseudo_context"] is None
+    assert (document["selected"], document["candidates"]) == ([], [])
+    assert document["paths"] == {"query": [], "pseudo_context": []}
+
+
+def test_a_blank_draft_has_null_uncertainty_and_its_reason():
+    decision = to_document(fold(traces.blank_draft()))["decision"]
+    assert decision == {
+        "retrieve": True,
+        "uncertainty": None,
+        "threshold": 0.3,
+        "reason": "uncertainty is undefined: the draft is empty",
+    }
+
+
+def test_the_reason_of_an_undefined_uncertainty_is_not_lost():
+    events = [
+        msgspec.structs.replace(event, reason="") if event.__class__.__name__ == "DecisionMade" else event
+        for event in traces.blank_draft()
+    ]
+    assert isinstance(events[3], UncertaintyMeasured)
+    assert to_document(fold(events))["decision"]["reason"] == "the draft is empty"
+
+
+def test_cited_sentences_stand_in_the_document_with_their_sources():
+    assert to_document(fold(traces.cited()))["sentences"] == [
+        {"text": "Quiet time is 21:30.", "chunk_ids": ["handbook.md#1"], "markers": [1]},
+        {"text": "It ends at 7.", "chunk_ids": [], "markers": []},
+    ]
+
+
+def test_a_failed_run_has_no_document():
+    with pytest.raises(ValueError, match="only a finished run"):
+        to_document(fold(traces.failed()))
+
+
+@given(text=st.text(), extra=st.sampled_from(["\x1b[2J", "\x9b", "\x7f", "\u202e", "\ud800", "\x00", "\u2028"]))
+def test_json_is_harmless_to_a_terminal_and_says_the_same(text: str, extra: str):
+    document = {"answer": text + extra + "."}
+    shown = json_text(document)
+    assert json.loads(shown) == document
+    assert not set("\x1b\x9b\x7f\u202e\ud800\x00") & set(shown)
+
+
+# --- files
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_a_trace_reads_back_as_it_was_written(name, tmp_path):
+    events = traces.ALL[name]()
+    path = write(tmp_path / "run.jsonl", events)
+    assert list(read_trace(path)) == events
+    assert path.read_bytes().count(b"\n") == len(events)
+
+
+@given(text=st.text())
+def test_an_event_survives_its_line_whatever_its_text(text: str):
+    event = WarningRaised(code="c", message=text)
+    line = encode_event(event)
+    assert b"\n" not in line
+    assert decode_event(line) == event
+
+
+def test_every_event_is_on_disk_as_soon_as_it_is_written(tmp_path):
+    events = traces.skipped()
+    writer = TraceWriter(tmp_path / "run.jsonl")
+    writer.write(events[0])
+    writer.write(events[1])
+    assert (tmp_path / "run.jsonl").read_bytes() == b"".join(encode_event(e) + b"\n" for e in events[:2])
+    writer.close()
+
+
+def test_an_earlier_trace_is_replaced_but_only_when_the_new_run_begins(tmp_path):
+    path = write(tmp_path / "run.jsonl", traces.retrieved())
+    before = path.read_bytes()
+    with TraceWriter(path) as writer:
+        assert path.read_bytes() == before
+        writer.write(traces.skipped()[0])
+    assert list(map(type, map(decode_event, path.read_bytes().splitlines()))) == [RunStarted]
+
+
+@pytest.mark.parametrize("content", [b"# Handbook\n", b'{"kind":"warning_raised","code":"a","message":"b"}\n', b"\xff"])
+def test_a_file_that_is_not_a_trace_is_never_overwritten(content, tmp_path):
+    path = tmp_path / "handbook.md"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"handbook\.md exists and is not a trace, so it is not overwritten"):
+        TraceWriter(path)
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_takes_a_trace(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.touch()
+    write(path, traces.skipped())
+    assert list(read_trace(path)) == traces.skipped()
+
+
+def test_a_folder_takes_no_trace(tmp_path):
+    with pytest.raises(ConfigError, match="is a folder"):
+        TraceWriter(tmp_path)
+
+
+def test_a_missing_folder_is_told_before_anything_runs(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot write the trace .*No such file or directory"):
+        TraceWriter(tmp_path / "no" / "run.jsonl")
+
+
+def test_a_run_that_never_began_leaves_no_file(tmp_path):
+    TraceWriter(tmp_path / "run.jsonl").close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device exists on Linux only")
+def test_a_full_disk_is_an_error_of_the_run():
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+    with (
+        pytest.raises(AdaptRAGError, match="cannot write the trace /dev/full: No space left"),
+        TraceWriter(Path("/dev/full")) as writer,
+    ):
+        writer.write(traces.started())
+
+
+def lines_of(name: str) -> list[bytes]:
+    return [encode_event(event) for event in traces.ALL[name]()]
+
+
+BROKEN = {
+    "empty": ([], "is empty"),
+    "not json": ([b"# Handbook"], "line 1: not a trace event"),
+    "no start": (lines_of("skipped")[1:], "line 1: a trace starts with run_started"),
+    "bad line": ([*lines_of("skipped")[:2], b'{"kind":"decision_made"}'], "line 3: not a trace event: .*retrieve"),
+    "unknown kind": ([*lines_of("skipped")[:2], b'{"kind":"wish"}'], "line 3: not a trace event: .*'wish'"),
+    "not finite": (
+        [lines_of("skipped")[0], b'{"kind":"uncertainty_measured","seq":1,"name":"u","value":1e999}'],
+        "line 2: not a trace event",
+    ),
+    "cut in a line": ([*lines_of("skipped")[:3], lines_of("skipped")[3][:40]], "line 4: not a trace event"),
+    "cut after a line": (lines_of("skipped")[:4], "line 4: the trace ends before its run did"),
+    "line missing": (
+        [*lines_of("skipped")[:3], *lines_of("skipped")[4:]],
+        r"line 4: seq is 4 where 3 was expected \(a line is missing\)",
+    ),
+    "two runs": ([*lines_of("skipped"), *lines_of("never")], "line 10: the file holds more than one run"),
+    "future": (
+        [encode_event(msgspec.structs.replace(traces.skipped()[0], schema_version=2))],
+        "line 1: schema version 2 is newer than 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_trace_is_told_with_file_and_line(name, tmp_path):
+    lines, message = BROKEN[name]
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with pytest.raises(ConfigError, match=message) as caught:
+        list(read_trace(path))
+    assert "run.jsonl" in caught.value.message
+
+
+def test_a_trace_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the trace .*No such file"):
+        list(read_trace(tmp_path / "run.jsonl"))
+
+
+def test_what_a_broken_trace_holds_before_the_break_is_still_read(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"\n".join([*lines_of("skipped")[:3], b"oops"]))
+    reading = read_trace(path)
+    assert [next(reading) for _ in range(3)] == traces.skipped()[:3]
