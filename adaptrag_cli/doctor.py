@@ -47,8 +47,8 @@ def run_checks(
     """
     yield from _contained("machine", ExitCode.RUN_FAILED, _check_machine)
     yield from _contained("packages", ExitCode.RUN_FAILED, check_packages)
-    for library in _PROBES:
-        yield from _contained(library, ExitCode.RUN_FAILED, lambda library=library: check_library(library))
+    for library in PROBES:
+        yield from _contained(library, ExitCode.RUN_FAILED, check_library, library)
     settings = Settings()
     try:
         settings = load_settings(flags=flags, config_file=config_file)
@@ -63,7 +63,7 @@ def run_checks(
         ("indexes", ExitCode.INDEX, _check_indexes),
         ("disk", ExitCode.RUN_FAILED, _check_disk),
     ):
-        yield from _contained(name, code, lambda check=check: check(settings, is_thorough))
+        yield from _contained(name, code, check, settings, is_thorough)
 
 
 def exit_code_of(checks: Iterable[Check]) -> ExitCode:
@@ -104,7 +104,7 @@ def check_packages() -> Iterator[Check]:
 
 
 # A native library that was built for another processor ends the process that imports it, so a child tries it.
-_PROBES = {
+PROBES = {
     "llama.cpp": """
 import json, llama_cpp
 info = " ".join(llama_cpp.llama_print_system_info().decode("utf-8", "replace").split())
@@ -137,7 +137,7 @@ _PROBE_REMEDIES = {
 def check_library(library: str) -> Iterator[Check]:
     """Import and try a native library in a child process."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _PROBES[library]],  # -P: never a module from the working folder
+        [sys.executable, "-P", "-c", PROBES[library]],  # -P: never a module from the working folder
         capture_output=True,
         text=True,
         errors="replace",
@@ -259,44 +259,44 @@ def _check_other_models(settings: Settings, is_thorough: bool) -> Iterator[Check
 
 
 def _check_indexes(settings: Settings, is_thorough: bool) -> Iterator[Check]:
-    from adaptrag_cli.index.home import list_indexes
+    from adaptrag_cli.index.home import index_names
 
-    folder = index_dir_of(settings)
-    names = list_indexes(folder)
+    folder, models_dir = index_dir_of(settings), models_dir_of(settings)
+    names = index_names(folder)
     if not names:
         yield Check(name="indexes", status="warn", detail=f"none in {folder}", remedy="adaptrag index PATH")
     for name in names:
         yield from _contained(
             f"index {name}",
             ExitCode.INDEX,
-            lambda name=name: _check_index(folder, name, models_dir_of(settings), is_thorough),
+            _check_index,
+            folder,
+            name,
+            models_dir,
+            is_thorough,
         )
 
 
 def _check_index(folder: Path, name: str, models_dir: Path, is_thorough: bool) -> Iterator[Check]:
     """Open the index, read a chunk, search dense and sparse, and look for the encoder that it was made with."""
-    from adaptrag_cli.index.home import open_index
+    from adaptrag_cli.index.home import open_index, verify_index
     from adaptrag_cli.models.files import locate_encoder
 
-    store = open_index(folder, name)
+    store = (verify_index if is_thorough else open_index)(folder, name)
     detail = f"{store.chunk_count:,} chunks of {store.path}, made with {store.encoder.name}"
     if store.chunk_count:
-        text = store.chunk(0).text
-        best = store.dense_search(store.vectors([0])[0], 1)[0].score
-        store.sparse_search(text[:200], 1)
-        detail += f", dense search finds a stored vector ({best:.3f}), sparse search runs"
+        found = len(store.sparse_search(store.chunk(0).text, 1))
+        best = store.dense_search(store.vectors([0])[0], 1)[0]
+        detail += f"; dense search finds a stored vector ({best.score:.3f}), sparse search {found} chunk"
     locate_encoder(store.encoder.name, models_dir)
     freshness = store.freshness()
-    if not freshness.is_fresh:
-        count = len(freshness.changed) + len(freshness.deleted) + len(freshness.added)
-        yield Check(
-            name=f"index {name}",
-            status="warn",
-            detail=f"{detail}; {count} file(s) differ from what was indexed",
-            remedy=f"adaptrag index {store.path} --name {name}",
-        )
-    else:
-        yield Check(name=f"index {name}", status="ok", detail=detail)
+    count = len(freshness.changed) + len(freshness.deleted) + len(freshness.added)
+    yield Check(
+        name=f"index {name}",
+        status="warn" if count else "ok",
+        detail=f"{detail}; {count} files differ from what was indexed" if count else detail,
+        remedy=store.manifest.index_command() if count else "",
+    )
 
 
 def _check_disk(settings: Settings, is_thorough: bool) -> Iterator[Check]:
@@ -312,10 +312,10 @@ def _check_disk(settings: Settings, is_thorough: bool) -> Iterator[Check]:
         )
 
 
-def _contained(name: str, code: ExitCode, check: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+def _contained(name: str, code: ExitCode, check: Callable[..., Iterable[Check]], *arguments: object) -> Iterator[Check]:
     """Yield the rows of one check; whatever breaks it becomes a failed row."""
     try:
-        yield from check()
+        yield from check(*arguments)
     except AdaptRAGError as error:
         yield _failed(name, error)
     except Exception as error:  # foreign code on a broken installation: the point of a doctor is to go on and tell
