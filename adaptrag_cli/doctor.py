@@ -159,7 +159,7 @@ def check_library(library: str) -> Iterator[Check]:
 
 
 def _check_machine() -> Iterator[Check]:
-    from adaptrag_cli.models.llama import physical_cores
+    from adaptrag_cli.models.native import physical_cores
 
     is_new_enough = sys.version_info >= (3, 11)
     yield Check(
@@ -170,7 +170,9 @@ def _check_machine() -> Iterator[Check]:
         exit_code=ExitCode.OK if is_new_enough else ExitCode.RUN_FAILED,
     )
     yield Check(
-        name="machine", status="ok", detail=f"{platform.platform()}, {platform.machine()}, {physical_cores()} cores"
+        name="machine",
+        status="ok",
+        detail=f"{platform.platform()}, {platform.machine()}, {physical_cores()} physical cores",
     )
 
 
