@@ -1,0 +1,126 @@
+"""`adaptrag --help`, `--version`, usage errors and shell completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from adaptrag_cli import __version__
+from adaptrag_cli.errors import ExitCode
+
+COMMANDS = {
+    "Ask": ["ask", "replay", "demo"],
+    "Prepare": ["index", "indexes", "models"],
+    "Check": ["doctor", "config"],
+}
+
+
+@pytest.fixture(autouse=True)
+def eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def panels(text: str) -> dict[str, list[str]]:
+    """Names of the commands by panel."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if head := re.match(r"╭─ (.+?) ─", line):
+            found[head[1]] = []
+        elif row := re.match(r"│ (\w+)  ", line):
+            found[list(found)[-1]].append(row[1])
+    return found
+
+
+def test_help_groups_the_commands(command_line):
+    done = command_line("--help")
+    assert done.exit_code == 0
+    found = panels(done.stdout)
+    assert {name: found[name] for name in COMMANDS} == COMMANDS
+
+
+def test_help_has_examples_and_every_exit_code_on_its_own_line(command_line):
+    lines = [line.strip() for line in command_line("-h").stdout.splitlines()]
+    assert 'adaptrag ask "When does quiet time start?"' in lines
+    assert "adaptrag replay run.jsonl -v" in lines
+    rows = lines[lines.index("Exit codes") + 1 :]
+    assert [int(row.split()[0]) for row in rows if row] == sorted(ExitCode)
+
+
+def test_help_fits_80_columns(command_line):
+    for words in ([], ["ask"], ["replay"]):
+        text = command_line(*words, "--help").stdout
+        assert max(map(len, text.splitlines())) <= 80
+        assert "…" not in text
+
+
+@pytest.mark.parametrize("name", [name for names in COMMANDS.values() for name in names])
+def test_every_command_explains_itself(name, command_line):
+    done = command_line(name, "--help")
+    assert done.exit_code == 0
+    assert f"Usage: adaptrag {name}" in done.stdout
+
+
+def test_the_flags_of_ask_are_the_documented_ones(command_line):
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", command_line("ask", "--help").stdout))
+    assert flags == {
+        "--strategy", "--threshold", "--retriever", "--ais", "--top-n", "--top-k", "--style", "--peek", "--no-peek",
+        "--index", "--index-dir", "--model", "--models-dir", "--gpu-layers", "--context-length", "--config",
+        "--json", "--trace", "--verbose", "--help",
+    }  # fmt: skip
+
+
+def test_version(command_line):
+    done = command_line("--version")
+    assert (done.exit_code, done.stdout) == (0, f"adaptrag {__version__}\n")
+
+
+def test_a_misspelt_command_names_the_nearest(command_line):
+    done = command_line("aks", "q")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Did you mean 'ask'?" in done.stderr
+
+
+def test_a_missing_question_is_a_usage_error(command_line):
+    done = command_line("ask")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Missing argument 'QUESTION'" in done.stderr
+
+
+def complete(*words: str) -> list[str]:
+    """What bash is offered after these words."""
+    done = subprocess.run(
+        [sys.executable, "-m", "adaptrag_cli"],
+        env=os.environ
+        | {
+            "_ADAPTRAG_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(("adaptrag", *words)),
+            "COMP_CWORD": str(len(words)),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_the_shell_completes_commands_strategies_and_models():
+    assert complete("re") == ["replay"]
+    assert complete("ask", "--strategy", "d") == ["dtr"]
+    assert complete("ask", "--model", "smol") == ["smollm2-135m-instruct"]
+
+
+def test_the_shell_gets_a_completion_script(monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    done = subprocess.run(
+        [sys.executable, "-m", "adaptrag_cli", "--show-completion", "bash"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "complete -o default -F _adaptrag_completion adaptrag" in done.stdout
