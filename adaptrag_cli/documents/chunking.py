@@ -28,7 +28,7 @@ _TITLE_SHARE = 4  # a title may take one part in four of the window
 _CHARACTERS_PER_TOKEN = 8  # a longer chunk holds giant words, each one [UNK] to the encoder whatever it says
 _MIN_TOKENS = 16
 _SEPARATOR = " > "
-_STEP = 4  # capacities are multiples of this: a splitter costs 90 ms to make, and titles differ in length
+_STEP = 8  # capacities are multiples of this: a splitter takes 90 ms to make, and titles differ in length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +216,8 @@ class Chunker:
     def _new_title(self, title: str, path: tuple[str, ...]) -> str:
         """Join document title and heading path; drop middle parts, then cut, until it leaves room for the text."""
         parts = [p for p in (title, *path) if p]
-        if len(parts) > 1 and parts[0].casefold() == parts[1].casefold():
-            del parts[0]
+        if len(parts) > 1 and parts[0].casefold().startswith(parts[1].casefold()):
+            del parts[1]
         room = self._limit // _TITLE_SHARE
         while len(parts) > 2 and self._rough_size(_SEPARATOR.join(parts)) > room:
             del parts[1]

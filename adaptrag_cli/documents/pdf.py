@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
 
 _HYPHEN = re.compile("[\x02\ufffe\u00ad]\n?")  # how pdfium marks a word that is broken at a line's end
+_LEADER = re.compile(r"(?:[ \t]?\.){5,}")  # the dots of a table of contents: 50 tokens that say nothing
 _TYPESETTER_TITLE = re.compile(r"^(untitled|microsoft \w+ - .*|.*\.(docx?|tex|dvi|indd|pptx?|odt))?$", re.IGNORECASE)
 
 
@@ -77,7 +78,7 @@ def _page_text(pdf: PdfDocument, number: int) -> str:
             page.close()
     except pypdfium2.PdfiumError:
         return ""  # one damaged page is counted as a page without text
-    return _HYPHEN.sub("", normalise_newlines(str(text))).strip()
+    return _LEADER.sub(" ...", _HYPHEN.sub("", normalise_newlines(str(text)))).strip()
 
 
 def _mark_outline(builder: TextBuilder, pdf: PdfDocument, starts: list[int], texts: list[str]) -> None:

@@ -27,6 +27,8 @@ _DROPPED = frozenset(_DROPPED_NAMES.split())
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 _CELLS = frozenset({"td", "th"})
+_STRUCTURE = frozenset({"table", "ul", "ol", "dl", "pre", *_HEADINGS})
+_PARAGRAPHS = frozenset({"p", "table", "ul", "ol", "dl", "pre", "blockquote"})
 _SPACE = re.compile(r"\s+")
 _PILCROW = re.compile(r"[¶#\uf0c1]+\s*$")
 _MAX_DEPTH = 500
@@ -82,6 +84,8 @@ class _Writer:
         self._heading = 0
         self._preformatted = 0
         self._bullet = ""
+        self._cells = 0
+        """Inside of a table cell without structure: its paragraphs stay in the row's line."""
 
     def write(self, root: _Element) -> None:
         self._element(root, 0)
@@ -94,14 +98,24 @@ class _Writer:
             self._line += "".join(t for t in element.itertext() if isinstance(t, str)).count("\n")
             return
         block = tag in _BLOCKS or tag in _HEADINGS
-        if block:
-            self._open(tag)
-        elif tag in _CELLS and self._words:
+        flat = tag in _CELLS and not any(child.tag in _STRUCTURE for child in element.iter())
+        if tag in _CELLS and self._words:
             self._words.append(" | ")
+        elif self._cells and (block or tag == "br"):
+            self._words.append(" ")
+        elif block:
+            self._open(tag)
         elif tag == "br":
             self._words.append("\n") if self._preformatted else self._flush()
         elif tag == "img" and element.get("alt"):
             self._text(element.get("alt") or "", counts=False)
+        self._cells += flat
+        self._content(element, depth)
+        self._cells -= flat
+        if block and not self._cells:
+            self._close(tag)
+
+    def _content(self, element: _Element, depth: int) -> None:
         self._text(element.text or "")
         if depth < _MAX_DEPTH:
             for child in element:
@@ -109,15 +123,13 @@ class _Writer:
                 self._text(child.tail or "")
         else:
             self._text(" ".join(t for t in element.itertext() if isinstance(t, str)))
-        if block:
-            self._close(tag)
 
     def _open(self, tag: str) -> None:
         self._flush()
         self._heading = _HEADINGS.get(tag, self._heading)
         self._preformatted += tag == "pre"
         self._bullet = "- " if tag == "li" else self._bullet
-        if tag in {"p", "table", "ul", "ol", "dl", "pre", "blockquote", "section", "div", "dt"}:
+        if tag in _PARAGRAPHS or tag in {"section", "div", "dt"}:
             self._builder.blank()
 
     def _close(self, tag: str) -> None:
@@ -125,7 +137,7 @@ class _Writer:
         if tag in _HEADINGS:
             self._heading = 0
         self._preformatted -= tag == "pre"
-        if tag in {"p", "table", "ul", "ol", "dl", "pre", "blockquote"}:
+        if tag in _PARAGRAPHS:
             self._builder.blank()
 
     def _is_navigation(self, element: _Element, tag: str) -> bool:
