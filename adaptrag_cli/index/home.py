@@ -72,8 +72,11 @@ def default_name(index_dir: Path, path: Path) -> str:
     stem = path.resolve().stem if path.is_file() else path.resolve().name
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", stem).casefold())
     name = "-".join(words)[:64].strip("-") or "index"
-    held = next((summary.path for summary in list_indexes(index_dir) if summary.name == name), None)
-    if held and held != str(path.resolve()):
+    try:
+        held = open_index(index_dir, name).manifest.path
+    except IndexUnusable:  # there is none, or it has to be made anew
+        return name
+    if held != str(path.resolve()):
         raise ConfigError(f"index {name!r} already holds {held}", "give this one another name with --name NAME")
     return name
 

@@ -29,6 +29,7 @@ def document_digest(document: Document) -> str:
     for moved in ("name", "source", "first_line", "notes"):
         del content[moved]
     content["has_lines"] = document.first_line > 0
+    content["lines"] = [line - document.first_line for line in document.lines]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()
 
 
