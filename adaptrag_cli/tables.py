@@ -9,7 +9,7 @@ import io
 import math
 import shutil
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO, get_args
+from typing import TYPE_CHECKING, Literal, TextIO, get_args
 
 from adaptrag_cli.events import Phase, RunFinished, Scalar, TokenGenerated
 from adaptrag_cli.render import is_plain
@@ -99,7 +99,7 @@ def _print_paths(run: RunSummary, console: Console) -> None:
     for path in run.paths.values():
         _head(console, f"{_PATH_NAMES[path.path]} path ({path.retriever})")
         rows = [(c.rank, f"{c.score:.3f}", c.location, c.title) for c in path.chunks]
-        _table(console, ("rank", "score", "place", "heading"), rows, right=(0, 1))
+        _table(console, ("rank", "score", "place", "heading"), rows, right=(0, 1), folded=(2, 3))
 
 
 def _print_ranking(run: RunSummary, console: Console) -> None:
@@ -139,7 +139,7 @@ def _print_evidence(run: RunSummary, console: Console) -> None:
     if run.sentences:
         _head(console, "sentences and the sources that hold their names and numbers")
         rows = [(" ".join(f"[{m}]" for m in s.markers) or "none", s.text) for s in run.sentences]
-        _table(console, (), rows, wrap=True)
+        _table(console, (), rows)
 
 
 def _print_calls(run: RunSummary, console: Console) -> None:
@@ -177,25 +177,27 @@ def _paragraph(console: Console, text: str) -> None:
 
 
 def _table(
-    console: Console, columns: Sequence[str], rows: Iterable[Row], *, right: Sequence[int] = (), wrap: bool = False
+    console: Console,
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    *,
+    right: Sequence[int] = (),
+    folded: Sequence[int] = (-1,),
 ) -> None:
+    """Print rows; when they are too wide, only the `folded` columns give way, over several lines."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    rows = list(rows)
+    cells = [[Text(printable("" if value is None else str(value))) for value in row] for row in rows]
+    width = len(columns) or max(map(len, cells), default=0)
+    folding = {position % width for position in folded} if width else set()
     table = Table(box=None, show_header=bool(columns), pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    width = len(columns) or max((len(row) for row in rows), default=0)
-    for position in range(width):
-        is_last = position == width - 1
-        table.add_column(
-            columns[position] if columns else "",
-            justify="right" if position in right else "left",
-            no_wrap=not (is_last and wrap),
-            overflow="fold" if is_last else "ellipsis",
-        )
-    for row in rows:
-        table.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
+    for position, name in enumerate(columns or [""] * width):
+        justify: Literal["left", "right"] = "right" if position in right else "left"
+        table.add_column(name, justify=justify, no_wrap=position not in folding, overflow="fold")
+    for row in cells:
+        table.add_row(*row)
     console.print(Padding(table, (0, 0, 0, 2)))
 
 
