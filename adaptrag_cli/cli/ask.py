@@ -30,6 +30,14 @@ def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
     return [(name, load_strategy(name).summary) for name in strategy_names() if name.startswith(incomplete)]
 
 
+def _complete_index(incomplete: str) -> list[str]:
+    from adaptrag_cli.index.home import index_names
+    from adaptrag_cli.locations import default_index_dir
+
+    folder = load_settings().index.dir or default_index_dir(Path.cwd())[0]
+    return [name for name in index_names(folder) if name.startswith(incomplete)]
+
+
 def _complete_model(incomplete: str) -> list[str]:
     from adaptrag_cli.models.catalogue import ENTRIES
 
@@ -94,7 +102,12 @@ def ask(
     ] = None,
     index: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Index to ask; not needed if there is one.", rich_help_panel=_PLACES),
+        typer.Option(
+            metavar="NAME",
+            help="Index to ask; not needed if there is one.",
+            autocompletion=_complete_index,
+            rich_help_panel=_PLACES,
+        ),
     ] = None,
     model: Annotated[
         str | None,

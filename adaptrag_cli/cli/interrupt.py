@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_CANCEL_AGAIN_S = 0.1
+
 
 class Interruption:
     """Whether the person has asked to stop."""
@@ -30,10 +32,21 @@ class Interruption:
         self._cancel()
 
     def watch(self, descriptor: socket.socket) -> None:
-        """Cancel whenever the descriptor delivers an interrupt, until it is closed."""
-        while numbers := descriptor.recv(64):
+        """Cancel when the descriptor delivers an interrupt, and from then on repeatedly until it is closed.
+
+        Once is not enough: a model forgets a cancellation that came just before its next call.
+        """
+        while True:
+            try:
+                numbers = descriptor.recv(64)
+            except TimeoutError:
+                self._cancel()
+                continue
+            if not numbers:
+                return
             if signal.SIGINT in numbers:
                 self._cancel()
+                descriptor.settimeout(_CANCEL_AGAIN_S)
 
 
 @contextmanager
