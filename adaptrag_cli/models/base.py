@@ -72,6 +72,8 @@ class ModelInfo:
     gpu_reason: str
     entropy_support: EntropySupport = "full"
     capabilities: frozenset[str] = frozenset({"text", "logprobs", "entropy"})
+    notes: tuple[str, ...] = ()
+    """What the user should know about this load, such as a shortened context or a missing chat template."""
 
 
 class LanguageModel(Protocol):

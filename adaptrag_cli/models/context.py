@@ -1,0 +1,204 @@
+"""One model and one context of llama.cpp, through its low-level API: evaluate, reuse, stop, read logits.
+
+The numbers of a prompt must not depend on how it got into the KV cache. llama.cpp's CPU kernels work on four tokens at
+a time and finish a remainder with other kernels, and small batches take another path altogether. So every part given to
+`llama_decode` is a multiple of `GRANULE` tokens and at least `SHORTEST_PART`; only the last part of a prompt may leave
+a remainder, and that remainder is never reused, nor are tokens that were generated one by one. Flash attention is off.
+`tests/real/test_llama_reproducible.py` guards this on the machine it runs on. On a GPU no such granule is known, so
+there only whole parts are reused, which makes equal prompts equal sequences of calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adaptrag_cli.errors import ModelError, RunCancelled
+from adaptrag_cli.models.native import StopFlag, forget_native_errors, llama_library, native_reason
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PART = 64
+"""Tokens per `llama_decode`: a GPU looks at the stop flag only between parts."""
+GRANULE = 4
+SHORTEST_PART = 8
+_ABORTED = 2
+
+
+def prefill_parts(start: int, end: int) -> list[tuple[int, int]]:
+    """Cut the tokens [start, end) of a prompt into parts; the last but one lends tokens to a last that is short."""
+    parts: list[tuple[int, int]] = []
+    while end - start > PART:
+        size = PART if end - start - PART >= SHORTEST_PART else PART - SHORTEST_PART
+        parts.append((start, start + size))
+        start += size
+    return [*parts, (start, end)]
+
+
+def reusable_prefix(cached: Sequence[int], wanted: Sequence[int], granule: int) -> int:
+    """Count the tokens of `wanted` whose cached values equal those of a fresh evaluation.
+
+    Both prompts keep at least a shortest part behind the cut, so no remainder and no shortened part is reused.
+    """
+    pairs = zip(cached, wanted, strict=False)
+    common = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(cached), len(wanted)))
+    usable = min(common, len(cached) - SHORTEST_PART, len(wanted) - SHORTEST_PART)
+    return max(usable, 0) // granule * granule
+
+
+class NativeContext:
+    """A loaded model with its context. Only `stop.set` may be called from another thread."""
+
+    def __init__(self, path: Path, *, context_length: int, gpu_layers: int, threads: int) -> None:
+        """Load the file; a context longer than the model's training is shortened to it.
+
+        Raises:
+            ModelError: llama.cpp cannot load the file, or it is not a model that writes text.
+        """
+        self._native = llama_library()
+        self._path = path
+        self._context: Any = None
+        self._model = self._load_model(gpu_layers)
+        try:
+            self._require_text_generator()
+            self.trained_length = int(self._native.llama_model_n_ctx_train(self._model))
+            self.context_length = (
+                min(context_length, self.trained_length) if self.trained_length > 0 else context_length
+            )
+            self._context = self._make_context(threads)
+            self._memory = self._native.llama_get_memory(self._context)
+            if not self._memory:
+                raise ModelError(f"{path} is not a model that writes text", "use a causal language model (GGUF)")
+        except BaseException:
+            self.close()
+            raise
+        self.vocabulary = self._native.llama_model_get_vocab(self._model)
+        self.vocabulary_size = int(self._native.llama_vocab_n_tokens(self.vocabulary))
+        all_layers = int(self._native.llama_model_n_layer(self._model)) + 1  # the output layer counts as one
+        self.gpu_layers = all_layers if gpu_layers < 0 else min(gpu_layers, all_layers)
+        self.stop = StopFlag()
+        self.stop.attach(self._context)
+        self._granule = PART if self.gpu_layers else GRANULE
+        self._cached: tuple[int, ...] = ()
+
+    @property
+    def chat_template(self) -> str | None:
+        """The chat template that the file carries."""
+        template = self._native.llama_model_chat_template(self._model, None)
+        return template.decode("utf-8", "replace") if template else None
+
+    def prefill(self, token_ids: Sequence[int]) -> int:
+        """Evaluate a prompt from the start of the context; return how many of its tokens were in the cache already.
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses.
+        """
+        reused = reusable_prefix(self._cached, token_ids, self._granule)
+        self._cached = ()
+        # Recurrent and sliding-window models refuse to forget a part: then everything is evaluated again.
+        if reused == 0 or not self._native.llama_memory_seq_rm(self._memory, 0, reused, -1):
+            reused = 0
+            self.forget()
+        for start, end in prefill_parts(reused, len(token_ids)):
+            self._evaluate(token_ids[start:end])
+        self._cached = tuple(token_ids)
+        return reused
+
+    def step(self, token_id: int) -> None:
+        """Evaluate one generated token.
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses.
+        """
+        self._evaluate((token_id,))
+
+    def logits(self) -> NDArray[np.float32]:
+        """Raw logits after the last token, shape (vocabulary,): a view that the next evaluation overwrites."""
+        import numpy as np
+
+        pointer = self._native.llama_get_logits_ith(self._context, -1)
+        if not pointer:
+            raise ModelError(f"{self._path} gives no logits", "use a causal language model (GGUF)")
+        return np.ctypeslib.as_array(pointer, shape=(self.vocabulary_size,))
+
+    def require_running(self) -> None:
+        """Raise when the stop flag is set, leaving the context usable.
+
+        Raises:
+            RunCancelled: it is.
+        """
+        if self.stop.is_set:
+            self.forget()
+            raise RunCancelled("stopped while the model was computing")
+
+    def forget(self) -> None:
+        """Empty the KV cache."""
+        self._cached = ()
+        self._native.llama_memory_seq_rm(self._memory, 0, -1, -1)
+
+    def close(self) -> None:
+        """Free the native memory. Closing twice is fine."""
+        if self._context:
+            self._native.llama_free(self._context)
+            self._context = None
+        if self._model:
+            self._native.llama_model_free(self._model)
+            self._model = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._model is None
+
+    def _evaluate(self, token_ids: Sequence[int]) -> None:
+        self.require_running()
+        array = (self._native.llama_token * len(token_ids))(*token_ids)
+        code = self._native.llama_decode(self._context, self._native.llama_batch_get_one(array, len(token_ids)))
+        if code == _ABORTED:
+            self.require_running()
+        if code != 0:
+            self.forget()
+            raise ModelError(f"llama.cpp could not evaluate {len(token_ids)} tokens (code {code}) with {self._path}")
+
+    def _load_model(self, gpu_layers: int) -> Any:
+        params = self._native.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        forget_native_errors()
+        model = self._native.llama_model_load_from_file(os.fsencode(self._path), params)
+        if not model:
+            reason = native_reason() or "llama.cpp gives no reason"
+            raise ModelError(f"{self._path} cannot be loaded: {reason}", "verify or download the file again")
+        return model
+
+    def _make_context(self, threads: int) -> Any:
+        params = self._native.llama_context_default_params()
+        params.n_ctx = -(-self.context_length // 256) * 256  # llama.cpp's own step
+        params.n_batch = params.n_ubatch = PART  # a larger batch than micro-batch would be cut with remainders
+        params.n_seq_max = 1
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.no_perf = True
+        forget_native_errors()
+        context = self._native.llama_init_from_model(self._model, params)
+        if not context:
+            reason = native_reason() or "probably not enough memory"
+            raise ModelError(
+                f"no context of {self.context_length} tokens for {self._path}: {reason}", "try a shorter context_length"
+            )
+        return context
+
+    def _require_text_generator(self) -> None:
+        native, model = self._native, self._model
+        writes_text = (
+            native.llama_model_has_decoder(model)
+            and not native.llama_model_has_encoder(model)
+            and not native.llama_model_is_diffusion(model)
+            and native.llama_vocab_n_tokens(native.llama_model_get_vocab(model)) > 0
+        )
+        if not writes_text:
+            raise ModelError(f"{self._path} is not a model that writes text", "use a causal language model (GGUF)")

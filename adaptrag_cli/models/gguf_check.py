@@ -1,0 +1,151 @@
+"""Look at a model file before llama.cpp does, because a broken one can abort the whole process.
+
+A file whose hash is the catalogue's is trusted. Any other is loaded once in a child process, and remembered when that
+went well: by real path, size, modification time and version of llama.cpp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from adaptrag_cli import locations
+from adaptrag_cli.errors import AdaptRAGError, ModelError, ModelNotFound
+
+_MAGIC = b"GGUF"
+_PROBE_SECONDS = 600
+_GET_ANOTHER = "choose another file, or a model of: adaptrag models list"
+
+
+class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as it was when a child process loaded it."""
+
+    size: int
+    mtime_ns: int
+    runtime: str
+    """Version of llama-cpp-python."""
+
+
+def check_gguf(path: Path, *, trusted: bool) -> None:
+    """Return when llama.cpp can load the file without harm.
+
+    Raises:
+        ModelNotFound: there is no such file.
+        ModelError: it is no GGUF file, or llama.cpp cannot load it; the message says why.
+    """
+    status = _require_gguf(path)
+    if trusted:
+        return
+    memory = locations.user_data_dir() / "gguf-checks.json"
+    real_path = str(path.resolve())
+    checked = CheckedFile(size=status.st_size, mtime_ns=status.st_mtime_ns, runtime=_runtime_version())
+    if _read_memory(memory).get(real_path) == checked:
+        return
+    probe_gguf(path)
+    _remember(memory, real_path, checked)
+
+
+def probe_gguf(path: Path) -> None:
+    """Load the file and evaluate a few tokens in a child process.
+
+    Raises:
+        ModelError: that failed or crashed.
+    """
+    # The package may run from a checkout; -P keeps the working folder's modules out of the child.
+    package_root = str(Path(__file__).parents[2])
+    search_path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
+    command = [sys.executable, "-P", "-m", "adaptrag_cli.models.gguf_check", os.path.abspath(path)]  # noqa: PTH100 - keeps links
+    try:
+        child = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, "PYTHONPATH": search_path, "PYTHONIOENCODING": "utf-8"},
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(f"{path} did not load within {_PROBE_SECONDS} seconds", _GET_ANOTHER) from error
+    if child.returncode == 0:
+        return
+    told = child.stdout.decode("utf-8", "replace").strip()
+    if child.returncode == 1 and told:
+        raise ModelError(told, _GET_ANOTHER)
+    raise ModelError(f"{path} makes llama.cpp crash ({_how_it_ended(child.returncode)}): it is damaged", _GET_ANOTHER)
+
+
+def _require_gguf(path: Path) -> os.stat_result:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise ModelError(f"{path} is {kind}; a GGUF file is needed", _GET_ANOTHER)
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelNotFound(f"no model file at {path}", "adaptrag models list") from error
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}", _GET_ANOTHER) from error
+    if start != _MAGIC:
+        raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF", _GET_ANOTHER)
+    return status
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _runtime_version() -> str:
+    from importlib.metadata import version
+
+    return version("llama-cpp-python")
+
+
+def _read_memory(memory: Path) -> dict[str, CheckedFile]:
+    try:
+        return msgspec.json.decode(memory.read_bytes(), type=dict[str, CheckedFile])
+    except (OSError, msgspec.DecodeError):  # a lost memory only costs another probe
+        return {}
+
+
+def _remember(memory: Path, real_path: str, checked: CheckedFile) -> None:
+    entries = {**_read_memory(memory), real_path: checked}
+    beside = memory.with_suffix(f".{os.getpid()}.tmp")
+    with contextlib.suppress(OSError):  # a read-only home costs a probe at every start, nothing else
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(msgspec.json.format(msgspec.json.encode(entries)))
+        beside.replace(memory)
+
+
+def _probe_main(path: str) -> int:
+    """Run in the child: load on the CPU, evaluate a prompt and one more token."""
+    from adaptrag_cli.models.context import SHORTEST_PART, NativeContext
+    from adaptrag_cli.models.logits import token_statistics
+    from adaptrag_cli.models.native import physical_cores
+
+    try:
+        context = NativeContext(Path(path), context_length=256, gpu_layers=0, threads=physical_cores())
+        context.prefill([0] * min(SHORTEST_PART, context.context_length - 1))
+        context.step(token_statistics(context.logits()).token_id)
+        token_statistics(context.logits())
+        context.close()
+    except AdaptRAGError as error:
+        print(error.message)  # noqa: T201 - the parent reads it
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_probe_main(sys.argv[1]))

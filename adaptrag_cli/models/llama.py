@@ -1,0 +1,206 @@
+"""The language model on llama.cpp: greedy tokens, each with its logprob and full-vocabulary entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+
+from adaptrag_cli.errors import ConfigError, ModelError, QueryTooLong
+from adaptrag_cli.events import Alternative, StopReason
+from adaptrag_cli.models.base import Generation, ModelInfo, Prompt, Token
+from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
+from adaptrag_cli.models.context import NativeContext
+from adaptrag_cli.models.gguf_check import check_gguf
+from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
+from adaptrag_cli.models.native import llama_library, physical_cores
+from adaptrag_cli.models.streaming import PieceDecoder, StopCutter
+
+PLAIN_FRAME = ChatFrame(before="", after="")
+
+
+def load_llama(
+    path: Path,
+    *,
+    name: str,
+    fingerprint: str,
+    trusted: bool,
+    context_length: int = 4096,
+    gpu_layers: str = "auto",
+    threads: int | None = None,
+) -> LlamaModel:
+    """Load a GGUF file; `trusted` means that its hash is the catalogue's, so it needs no probing.
+
+    Raises:
+        ModelNotFound: there is no such file.
+        ModelError: the file is not a model that llama.cpp can run.
+        ConfigError: a setting makes no sense.
+    """
+    if context_length < 1:
+        raise ConfigError(f"a context of {context_length} tokens holds nothing", "context_length is at least 1")
+    if threads is not None and threads < 1:
+        raise ConfigError(f"{threads} threads cannot run a model", "threads is at least 1")
+    check_gguf(path, trusted=trusted)
+    plan = plan_gpu(gpu_layers, can_offload=bool(llama_library().llama_supports_gpu_offload()))
+    threads = threads or physical_cores()
+
+    def open_with(layers: int) -> NativeContext:
+        return NativeContext(path, context_length=context_length, gpu_layers=layers, threads=threads)
+
+    context, gpu_reason = open_or_fall_back(open_with, plan)
+    tokenizer = SafeTokenizer(context.vocabulary)
+    frame, template_note = _frame_of(context.chat_template, tokenizer)
+    info = ModelInfo(
+        name=name,
+        path=str(path),
+        fingerprint=fingerprint,
+        context_length=context.context_length,
+        vocabulary_size=context.vocabulary_size,
+        threads=threads,
+        gpu_layers_requested=gpu_layers,
+        gpu_layers_used=context.gpu_layers,
+        gpu_reason=gpu_reason,
+        notes=tuple(note for note in (template_note, _length_note(context, context_length)) if note),
+    )
+    return LlamaModel(info=info, context=context, tokenizer=tokenizer, frame=frame)
+
+
+def open_or_fall_back(open_with: Callable[[int], NativeContext], plan: GpuPlan) -> tuple[NativeContext, str]:
+    """Open with the planned GPU layers, once more on the CPU when that fails; return the context and the GPU reason."""
+    if plan.layers == 0:
+        return open_with(0), plan.reason
+    try:
+        return open_with(plan.layers), plan.reason
+    except ModelError as error:
+        context = open_with(0)  # a broken file fails here again, with its own reason
+        return context, f"running on the CPU, because loading with GPU layers failed: {error.message}"
+
+
+def _frame_of(template: str | None, tokenizer: SafeTokenizer) -> tuple[ChatFrame, str]:
+    if template is None:
+        return PLAIN_FRAME, "the model file has no chat template: prompts are given as plain text"
+    eos = tokenizer.piece(tokenizer.eos_id, special=True) if tokenizer.eos_id >= 0 else b""
+    try:
+        return chat_frame(template, eos_token=eos.decode("utf-8", "replace")), ""
+    except ValueError as error:
+        return PLAIN_FRAME, f"the model's chat template cannot be used ({error}): prompts are given as plain text"
+
+
+def _length_note(context: NativeContext, asked: int) -> str:
+    if context.context_length == asked:
+        return ""
+    return f"context shortened from {asked} to {context.context_length} tokens, the length the model was trained with"
+
+
+class LlamaModel:
+    """A `LanguageModel` on llama.cpp. One call at a time: a new `generate` ends the one before it."""
+
+    def __init__(self, *, info: ModelInfo, context: NativeContext, tokenizer: SafeTokenizer, frame: ChatFrame) -> None:
+        self._info = info
+        self._context = context
+        self._tokenizer = tokenizer
+        self._frame = frame
+        self._call = 0
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._info
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether prompts are wrapped in the model's own template; otherwise they are plain text."""
+        return self._frame is not PLAIN_FRAME
+
+    def build_prompt(self, user_text: str) -> Prompt:
+        """Wrap one user turn in the chat template; the text itself never becomes a control token."""
+        return self._tokenizer.build_prompt(self._frame, user_text)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a plain text, without template."""
+        return len(self._tokenizer.plain_ids(text))
+
+    def generate(
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+    ) -> Generator[Token, None, Generation]:
+        """Yield greedy tokens as they are decoded; return the whole.
+
+        Token texts joined are exactly the text returned: a stop string, or a last character without its final bytes, is
+        in neither.
+
+        Raises:
+            QueryTooLong: prompt and `max_tokens` do not fit the context.
+            RunCancelled: `cancel` was called, also during prefill.
+        """
+        if self._context.is_closed:
+            raise RuntimeError("the model was closed")
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is at least 1, got {max_tokens}")
+        room = self._info.context_length - max_tokens
+        if len(prompt) > room:
+            raise QueryTooLong(
+                f"a prompt of {len(prompt)} tokens and an answer of {max_tokens} do not fit the context of "
+                f"{self._info.context_length}",
+                "ask a shorter question or raise models.context_length",
+            )
+        if not prompt.token_ids:
+            raise ConfigError("the prompt is empty", "ask a question")
+        self._context.stop.reset()
+        self._call += 1
+        return self._generate(prompt, max_tokens, StopCutter(stop), self._call)
+
+    def cancel(self) -> None:
+        """Stop the call in progress. Safe from any thread; forgotten when the next `generate` is called."""
+        self._context.stop.set()
+
+    def close(self) -> None:
+        """Free the model. Closing twice is fine."""
+        self._context.close()
+
+    def _generate(
+        self, prompt: Prompt, max_tokens: int, cutter: StopCutter, call: int
+    ) -> Generator[Token, None, Generation]:
+        from adaptrag_cli.models.logits import token_statistics  # numpy
+
+        self._require_current(call)
+        reused = self._context.prefill(prompt.token_ids)
+        decoder = PieceDecoder()
+        tokens: list[Token] = []
+        stop_reason: StopReason = "length"
+        for step in range(max_tokens):
+            statistics = token_statistics(self._context.logits())
+            if self._tokenizer.ends_generation(statistics.token_id):
+                stop_reason = "end"
+                break
+            token = Token(
+                id=statistics.token_id,
+                text=decoder.push(self._tokenizer.piece(statistics.token_id)),
+                logprob=statistics.logprob,
+                entropy=statistics.entropy,
+                alternatives=tuple(Alternative(text=self._shown(i), logprob=p) for i, p in statistics.best),
+            )
+            for ready in cutter.push(token):
+                tokens.append(ready)
+                yield ready
+                self._require_current(call)
+            self._context.require_running()
+            if cutter.stopped:
+                stop_reason = "stop"
+                break
+            if step + 1 < max_tokens:
+                self._context.step(token.id)
+        for ready in cutter.flush():
+            tokens.append(ready)
+            yield ready
+        return Generation(
+            text="".join(token.text for token in tokens),
+            tokens=tuple(tokens),
+            stop_reason=stop_reason,
+            prompt_tokens=len(prompt),
+            reused_tokens=reused,
+        )
+
+    def _shown(self, token_id: int) -> str:
+        return self._tokenizer.piece(token_id, special=True).decode("utf-8", "replace")
+
+    def _require_current(self, call: int) -> None:
+        if call != self._call or self._context.is_closed:
+            raise RuntimeError("this generation was ended by a newer one or by close")

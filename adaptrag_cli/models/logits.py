@@ -1,0 +1,71 @@
+"""Numbers of one next-token distribution, from raw logits over the whole vocabulary."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaptrag_cli.errors import ModelError
+
+ALTERNATIVES = 5
+# exp(-200) is zero in float32, so the clip changes no number and keeps -inf logits (forbidden tokens) from giving NaN.
+_FLOOR = np.float32(-200.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenStatistics:
+    """The greedy choice and the shape of the distribution it was taken from."""
+
+    token_id: int
+    logprob: float
+    """Natural log of the chosen token's probability."""
+    entropy: float
+    """Of the whole distribution, in nats."""
+    best: tuple[tuple[int, float], ...]
+    """Ids and logprobs of the five best tokens, best first; equal logits by ascending id."""
+
+
+def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
+    """Reduce raw logits of shape (vocabulary,) to the greedy token, its logprob, the entropy and the five best.
+
+    With z = x - max x and R the sum of exp z over all tokens but the chosen one:
+    log p = z - ln(1 + R)  and  H = ln(1 + R) - (sum z exp z) / (1 + R).
+    Leaving the chosen token's own 1 out of the sum keeps the full precision of a very sure token (log p near -1e-8).
+
+    Raises:
+        ModelError: a logit is NaN or +inf, so no distribution exists.
+    """
+    top = int(np.argmax(logits))
+    largest = float(logits[top])
+    if not math.isfinite(largest):
+        raise ModelError(
+            "the model gave logits that are not numbers", "the file may be damaged: adaptrag models verify"
+        )
+    z = logits - logits[top]
+    best = _largest(z, min(ALTERNATIVES, len(z)))
+    np.maximum(z, _FLOOR, out=z)
+    weights = np.exp(z)
+    weights[top] = 0.0
+    log_total = math.log1p(float(weights.sum()))
+    weights *= z
+    return TokenStatistics(
+        token_id=top,
+        logprob=-log_total,
+        entropy=log_total - float(weights.sum()) / math.exp(log_total),
+        best=tuple((index, distance - log_total) for index, distance in best),
+    )
+
+
+def _largest(z: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
+    """Find the largest values and where they are: repeated argmax is ten times as fast as a partition here."""
+    found: list[tuple[int, float]] = []
+    for _ in range(count):
+        index = int(np.argmax(z))  # the first of equals, hence the smaller id
+        found.append((index, float(z[index])))
+        z[index] = -np.inf
+    for index, value in found:
+        z[index] = value
+    return found
