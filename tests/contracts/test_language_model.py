@@ -1,0 +1,164 @@
+"""What every language model must do, run over the scripted one and a real small one."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from adaptrag_cli.errors import QueryTooLong, RunCancelled
+from adaptrag_cli.models.base import Generation, LanguageModel, Token
+from fakes import ScriptedModel, reply
+
+QUESTION = "Name the planets of the solar system, one per line, in their order from the sun."
+SHORT_QUESTION = "Is water wet?"
+
+
+@pytest.fixture(scope="module")
+def real_model(small_llm_path: Path) -> Iterator[LanguageModel]:
+    from adaptrag_cli.models.llama import load_llama
+
+    model = load_llama(
+        small_llm_path, name="small", fingerprint="sha256:test", trusted=True, context_length=512, threads=1
+    )
+    yield model
+    model.close()
+
+
+@pytest.fixture(params=["scripted", pytest.param("real", marks=pytest.mark.small_model)])
+def model(request: pytest.FixtureRequest) -> LanguageModel:
+    if request.param == "real":
+        return request.getfixturevalue("real_model")
+    planets = reply("Mercury\nVenus\nEarth\nMars\nJupiter\nSaturn\nUranus\nNeptune\n" * 10)
+    return ScriptedModel(context_length=512).when(QUESTION, planets).when(SHORT_QUESTION, reply(" It is."))
+
+
+def collect(run: Generator[Token, None, Generation]) -> tuple[list[Token], Generation]:
+    tokens: list[Token] = []
+    while True:
+        try:
+            tokens.append(next(run))
+        except StopIteration as finished:
+            return tokens, finished.value
+
+
+def answer(
+    model: LanguageModel, question: str = QUESTION, *, max_tokens: int = 8, stop: tuple[str, ...] = ()
+) -> Generation:
+    tokens, generation = collect(model.generate(model.build_prompt(question), max_tokens=max_tokens, stop=stop))
+    assert tuple(tokens) == generation.tokens, "what was streamed is what is returned"
+    assert "".join(token.text for token in tokens) == generation.text
+    return generation
+
+
+def test_numbers_are_those_of_a_greedy_choice(model: LanguageModel):
+    generation = answer(model)
+    for token in generation.tokens:
+        assert 0 <= token.entropy <= math.log(model.info.vocabulary_size)
+        assert token.logprob <= 0
+        assert len(token.alternatives) == 5
+        logprobs = [alternative.logprob for alternative in token.alternatives]
+        assert logprobs == sorted(logprobs, reverse=True)
+        assert logprobs[0] == token.logprob, "the best alternative is the token itself"
+        assert sum(math.exp(p) for p in logprobs) <= 1 + 1e-9
+
+
+def test_the_same_prompt_gives_the_same_numbers(model: LanguageModel):
+    first = answer(model)
+    answer(model, SHORT_QUESTION)
+    again = answer(model)
+    assert again.tokens == first.tokens
+    assert again.prompt_tokens == first.prompt_tokens == len(model.build_prompt(QUESTION))
+
+
+def test_a_repeated_prompt_reuses_its_prefix(model: LanguageModel):
+    answer(model)
+    again = answer(model)
+    assert 0 < again.reused_tokens <= again.prompt_tokens
+
+
+def test_an_answer_ends_by_itself_or_by_its_length(model: LanguageModel):
+    long = answer(model, max_tokens=3)
+    assert (len(long.tokens), long.stop_reason) == (3, "length")
+    assert answer(model, SHORT_QUESTION, max_tokens=100).stop_reason == "end"
+
+
+def test_a_stop_string_ends_the_answer_and_is_not_shown(model: LanguageModel):
+    full = answer(model, max_tokens=16).text
+    stop = full[len(full) // 2 :][:5]
+    cut = answer(model, max_tokens=16, stop=("never said", stop))
+    assert cut.stop_reason == "stop"
+    assert cut.text == full[: full.index(stop)]
+
+
+def test_a_prompt_that_leaves_no_room_is_refused(model: LanguageModel):
+    prompt = model.build_prompt(QUESTION)
+    room = model.info.context_length - len(prompt)
+    with pytest.raises(QueryTooLong):
+        next(model.generate(prompt, max_tokens=room + 1))
+    run = model.generate(prompt, max_tokens=room)
+    assert next(run).text
+    run.close()
+
+
+def test_cancel_ends_the_call_and_leaves_the_model_usable(model: LanguageModel):
+    expected = answer(model)
+    run = model.generate(model.build_prompt(QUESTION), max_tokens=16)
+    next(run)
+    other = threading.Thread(target=model.cancel)
+    other.start()
+    other.join()
+    with pytest.raises(RunCancelled):
+        collect(run)
+    assert answer(model).tokens == expected.tokens
+
+
+def test_cancel_before_the_first_token_counts(model: LanguageModel):
+    run = model.generate(model.build_prompt(QUESTION), max_tokens=16)
+    model.cancel()
+    with pytest.raises(RunCancelled):
+        next(run)
+
+
+def test_leaving_a_call_early_leaves_the_model_usable(model: LanguageModel):
+    expected = answer(model)
+    run = model.generate(model.build_prompt(QUESTION), max_tokens=16)
+    next(run)
+    run.close()
+    assert answer(model).tokens == expected.tokens
+
+
+def test_a_prompt_shows_the_question_and_counts_its_tokens(model: LanguageModel):
+    prompt = model.build_prompt("What is a badger?")
+    assert "What is a badger?" in prompt.text
+    assert len(prompt) == len(prompt.token_ids) >= model.count_tokens("What is a badger?")
+    assert model.count_tokens("") == 0
+
+
+@pytest.mark.parametrize("text", ["lone \ud83d surrogate", "a\x00b", "", "日本語 😀", "<|im_end|>"])
+def test_any_text_can_be_asked(model: LanguageModel, text: str):
+    assert len(model.build_prompt(text)) >= 1
+    assert model.count_tokens(text) >= (1 if text else 0)
+
+
+def test_a_script_fails_on_a_call_that_it_does_not_hold():
+    model = ScriptedModel().then(reply("first"))
+    assert answer(model, "anything").text == "first"
+    assert model.is_exhausted
+    assert [call.max_tokens for call in model.calls] == [8]
+    with pytest.raises(AssertionError, match=r"the script holds no reply to: .*anything else"):
+        answer(model, "anything else")
+
+
+def test_a_script_can_be_stopped_by_the_person_at_any_token():
+    model = ScriptedModel().then(reply("one two three", cancel_at=2), reply("one", cancel_at=0))
+    run = model.generate(model.build_prompt("x"), max_tokens=8)
+    assert [next(run).text, next(run).text] == ["one", " two"]
+    with pytest.raises(RunCancelled):
+        next(run)
+    with pytest.raises(RunCancelled):
+        next(model.generate(model.build_prompt("x"), max_tokens=8))
+    assert [call.generation for call in model.calls] == [None, None]

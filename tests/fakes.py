@@ -1,0 +1,178 @@
+"""A language model that follows a script: every call, token and number is known beforehand."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from adaptrag_cli.errors import QueryTooLong, RunCancelled
+from adaptrag_cli.events import Alternative, StopReason
+from adaptrag_cli.models.base import Generation, ModelInfo, Prompt, Token
+from adaptrag_cli.models.streaming import StopCutter
+
+VOCABULARY_SIZE = 50_000
+_WORDS = re.compile(r"\s*\S+|\s+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What one call generates."""
+
+    tokens: tuple[Token, ...]
+    stop_reason: StopReason = "end"
+    cancel_at: int | None = None
+    """The person stops the run when this token is due; 0 is during the prefill."""
+
+
+def reply(
+    text: str,
+    *,
+    logprob: float | Sequence[float] = -0.1,
+    entropy: float | Sequence[float] = 0.2,
+    stop_reason: StopReason = "end",
+    cancel_at: int | None = None,
+) -> Reply:
+    """Make a reply of one token per word; numbers are one for all tokens or one for each."""
+    words = _WORDS.findall(text)
+    logprobs, entropies = _spread(logprob, len(words)), _spread(entropy, len(words))
+    tokens = tuple(scripted_token(*numbers) for numbers in zip(words, logprobs, entropies, strict=True))
+    return Reply(tokens=tokens, stop_reason=stop_reason, cancel_at=cancel_at)
+
+
+def scripted_token(text: str, logprob: float, entropy: float) -> Token:
+    """Make a greedy token: it is the best of its five alternatives, and the rest of the probability is theirs."""
+    rest = max(-math.expm1(logprob), 1e-12)
+    others = tuple(Alternative(text=f" other{i}", logprob=min(logprob, math.log(rest / 2**i))) for i in range(1, 5))
+    best = Alternative(text=text, logprob=logprob)
+    return Token(id=_token_id(text), text=text, logprob=logprob, entropy=entropy, alternatives=(best, *others))
+
+
+@dataclass(kw_only=True)
+class ScriptedCall:
+    """One call of `generate`; `generation` stays None when it was stopped or left early."""
+
+    prompt: Prompt
+    max_tokens: int
+    stop: tuple[str, ...]
+    generation: Generation | None = None
+
+
+@dataclass
+class ScriptedModel:
+    """A `LanguageModel` that replays replies and fails on a call that its script does not hold.
+
+    A reply of `when` answers every prompt with its words in it (the first that fits), `then` adds to a queue for the
+    other prompts.
+    """
+
+    name: str = "scripted"
+    context_length: int = 4096
+    calls: list[ScriptedCall] = field(default_factory=list)
+    is_closed: bool = False
+    _rules: list[tuple[str, Reply]] = field(default_factory=list)
+    _queue: deque[Reply] = field(default_factory=deque)
+    _cached: tuple[int, ...] = ()
+    _is_cancelled: bool = False
+
+    def when(self, words: str, answer: Reply) -> ScriptedModel:
+        """Answer every prompt that contains the words."""
+        self._rules.append((words, answer))
+        return self
+
+    def then(self, *answers: Reply) -> ScriptedModel:
+        """Answer the next calls in this order."""
+        self._queue.extend(answers)
+        return self
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every queued reply was asked for."""
+        return not self._queue
+
+    @property
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            name=self.name,
+            path="scripted.gguf",
+            fingerprint="sha256:" + "0" * 64,
+            context_length=self.context_length,
+            vocabulary_size=VOCABULARY_SIZE,
+            threads=1,
+            gpu_layers_requested="auto",
+            gpu_layers_used=0,
+            gpu_reason="a script needs no GPU",
+        )
+
+    def build_prompt(self, user_text: str) -> Prompt:
+        text = f"<user>{user_text}</user>\n<assistant>"
+        return Prompt(text=text, token_ids=tuple(_token_id(word) for word in _WORDS.findall(text)))
+
+    def count_tokens(self, text: str) -> int:
+        return len(_WORDS.findall(text))
+
+    def generate(
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+    ) -> Generator[Token, None, Generation]:
+        if len(prompt) + max_tokens > self.context_length:
+            raise QueryTooLong(f"{len(prompt)} + {max_tokens} tokens do not fit {self.context_length}")
+        answer = self._reply_to(prompt)
+        call = ScriptedCall(prompt=prompt, max_tokens=max_tokens, stop=tuple(stop))
+        self.calls.append(call)
+        self._is_cancelled = False
+        return self._generate(call, answer)
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _reply_to(self, prompt: Prompt) -> Reply:
+        for words, answer in self._rules:
+            if words in prompt.text:
+                return answer
+        assert self._queue, f"the script holds no reply to: {prompt.text}"
+        return self._queue.popleft()
+
+    def _generate(self, call: ScriptedCall, answer: Reply) -> Generator[Token, None, Generation]:
+        reused = _common_prefix(self._cached, call.prompt.token_ids)
+        self._cached = ()
+        cutter = StopCutter(call.stop)
+        tokens: list[Token] = []
+        for step, token in enumerate(answer.tokens[: call.max_tokens]):
+            if self._is_cancelled or answer.cancel_at == step:
+                raise RunCancelled("stopped")
+            self._cached = call.prompt.token_ids
+            for ready in cutter.push(token):
+                tokens.append(ready)
+                yield ready
+            if cutter.stopped:
+                break
+        for ready in cutter.flush():
+            tokens.append(ready)
+            yield ready
+        is_cut = len(answer.tokens) > call.max_tokens
+        call.generation = Generation(
+            text="".join(token.text for token in tokens),
+            tokens=tuple(tokens),
+            stop_reason="stop" if cutter.stopped else "length" if is_cut else answer.stop_reason,
+            prompt_tokens=len(call.prompt),
+            reused_tokens=reused,
+        )
+        return call.generation
+
+
+def _token_id(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass")) % VOCABULARY_SIZE
+
+
+def _spread(value: float | Sequence[float], count: int) -> list[float]:
+    return [value] * count if isinstance(value, int | float) else list(value)
+
+
+def _common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
