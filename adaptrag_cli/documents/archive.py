@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 
 from adaptrag_cli.errors import DocumentError
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError)
+"""What reading a damaged member raises."""
 MAX_UNPACKED = 512 * 1024 * 1024
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 

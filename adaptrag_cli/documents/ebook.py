@@ -7,7 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from adaptrag_cli.documents.archive import open_archive
+from adaptrag_cli.documents.archive import DAMAGE, open_archive
 from adaptrag_cli.documents.base import Document
 from adaptrag_cli.documents.builder import TextBuilder
 from adaptrag_cli.documents.encoding import decode
@@ -96,11 +96,9 @@ def _parse(archive: zipfile.ZipFile, name: str) -> _Element:
 
 
 def _read(archive: zipfile.ZipFile, name: str) -> bytes:
-    import zlib
-
     try:
         return archive.read(name)
     except KeyError as error:
         raise DocumentError(f"not valid EPUB: {name} is missing") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, ValueError) as error:
+    except DAMAGE as error:
         raise DocumentError(f"not valid EPUB: {name}: {error}") from error

@@ -170,6 +170,8 @@ def _answer(request: _Request) -> _Reply:
         return _Reply(document=getattr(importlib.import_module(module), function)(file))
     except DocumentError as error:
         return _Reply(reason=one_line(error.message))
+    except OSError as error:
+        return _Reply(reason=one_line(f"cannot be read: {error.strerror or error}"))
     except MemoryError:
         return _Reply(reason="needs too much memory")
     except RecursionError:

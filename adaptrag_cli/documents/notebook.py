@@ -25,7 +25,7 @@ def load_notebook(file: SourceFile) -> Document:
     """
     decoded = decode(file.path.read_bytes())
     try:
-        content = json.loads(decoded.text)
+        content = json.loads(decoded.text, strict=False)
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"not valid notebook: {error}") from error
     builder = TextBuilder()

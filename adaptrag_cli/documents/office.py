@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from adaptrag_cli.documents.archive import open_archive
+from adaptrag_cli.documents.archive import DAMAGE, open_archive
 from adaptrag_cli.documents.base import Document
 from adaptrag_cli.documents.builder import TextBuilder
 from adaptrag_cli.documents.folder import SourceFile
@@ -41,7 +41,7 @@ def load_docx(file: SourceFile) -> Document:
     open_archive(file.path, "DOCX").close()
     try:
         document = docx.Document(str(file.path))
-    except (PackageNotFoundError, KeyError, ValueError, AttributeError, LxmlError) as error:
+    except (PackageNotFoundError, KeyError, AttributeError, LxmlError, *DAMAGE) as error:
         raise DocumentError(f"not valid DOCX: {error}") from error
     writer = _Writer(_heading_levels(document))
     writer.blocks(document.element.body, 0)

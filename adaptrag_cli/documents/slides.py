@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from adaptrag_cli.documents.archive import open_archive
+from adaptrag_cli.documents.archive import DAMAGE, open_archive
 from adaptrag_cli.documents.base import Document
 from adaptrag_cli.documents.builder import TextBuilder
 from adaptrag_cli.documents.folder import SourceFile
@@ -31,7 +31,7 @@ def load_pptx(file: SourceFile) -> Document:
     open_archive(file.path, "PPTX").close()
     try:
         presentation = pptx.Presentation(str(file.path))
-    except (PackageNotFoundError, KeyError, ValueError, AttributeError, LxmlError) as error:
+    except (PackageNotFoundError, KeyError, AttributeError, LxmlError, *DAMAGE) as error:
         raise DocumentError(f"not valid PPTX: {error}") from error
     builder = TextBuilder()
     for number, slide in enumerate(presentation.slides, start=1):

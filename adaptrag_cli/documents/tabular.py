@@ -43,7 +43,7 @@ def load_json(file: SourceFile) -> Document:
     if max(map(len, raw.text.split("\n"))) <= _LONG_LINE:
         return raw
     try:
-        content = json.loads(raw.text)
+        content = json.loads(raw.text, strict=False)
     except (ValueError, RecursionError) as error:
         return _with_note(raw, f"read as plain text, since it is no JSON: {_json_reason(error)}")
     builder = TextBuilder()
@@ -78,7 +78,7 @@ def load_jsonl(file: SourceFile) -> Iterator[Document | Skipped]:
 def _line_document(file: SourceFile, number: int, data: bytes) -> Document:
     try:
         decoded = decode(data)
-        content = json.loads(decoded.text)
+        content = json.loads(decoded.text, strict=False)
     except DocumentError as error:
         raise DocumentError(f"line {number}: {error.message}") from error
     except (ValueError, RecursionError) as error:
@@ -88,7 +88,7 @@ def _line_document(file: SourceFile, number: int, data: bytes) -> Document:
     text, repairs = repair(normalise_newlines(content["text"]))
     if not text.strip():
         raise DocumentError(f"line {number}: empty `text`")
-    name = _identifier(content) or str(number)
+    name = _identifier(content) or f"line-{number}"
     title = content.get("title")
     return Document(
         name=name if file.alone else f"{file.name}#{name}",
@@ -112,7 +112,7 @@ def _identifier(content: dict[str, Any]) -> str:
 def _is_corpus(file: SourceFile) -> bool:
     for _, data in islice(_numbered(file), _PROBED_LINES):
         try:
-            content = json.loads(decode(data).text)
+            content = json.loads(decode(data).text, strict=False)
         except (DocumentError, ValueError, RecursionError):
             continue
         if isinstance(content, dict) and isinstance(content.get("text"), str):
@@ -181,7 +181,7 @@ def _leaves(content: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def _json_reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at column {error.colno}"
+        return f"{error.msg.removesuffix(' at')} at column {error.colno}"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

@@ -63,7 +63,7 @@ def write_html(builder: TextBuilder, html: str, *, lines: bool = False) -> str:
     if root is None:
         raise DocumentError("no text")
     head = root.find(".//title")
-    title = "".join(head.itertext()) if head is not None else ""
+    title = "".join(head.itertext("*")) if head is not None else ""
     before = builder.length
     _Writer(builder, lines=lines, navigation=False).write(root)
     if builder.length == before:  # a page that is nothing but navigation, such as a table of contents
@@ -94,8 +94,11 @@ class _Writer:
     def _element(self, element: _Element, depth: int) -> None:
         tag = element.tag.lower() if isinstance(element.tag, str) else ""
         self._line = element.sourceline or self._line
-        if not tag or tag in _DROPPED or self._is_navigation(element, tag):
-            self._line += "".join(t for t in element.itertext() if isinstance(t, str)).count("\n")
+        if not tag:  # a comment
+            self._line += (element.text or "").count("\n")
+            return
+        if tag in _DROPPED or self._is_navigation(element, tag):
+            self._line += "".join(element.itertext("*")).count("\n")
             return
         block = tag in _BLOCKS or tag in _HEADINGS
         flat = tag in _CELLS and not any(child.tag in _STRUCTURE for child in element.iter())
@@ -122,7 +125,7 @@ class _Writer:
                 self._element(child, depth + 1)
                 self._text(child.tail or "")
         else:
-            self._text(" ".join(t for t in element.itertext() if isinstance(t, str)))
+            self._text(" ".join(element.itertext("*")))
 
     def _open(self, tag: str) -> None:
         self._flush()
