@@ -25,7 +25,7 @@ class TokenStatistics:
     entropy: float
     """Of the whole distribution, in nats."""
     best: tuple[tuple[int, float], ...]
-    """Ids and logprobs of the five best tokens, best first; equal logits by ascending id."""
+    """Ids and logprobs of the five best tokens (fewer when fewer are possible), best first; equals by ascending id."""
 
 
 def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
@@ -60,10 +60,12 @@ def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
 
 
 def _largest(z: NDArray[np.float32], count: int) -> list[tuple[int, float]]:
-    """Find the largest values and where they are: repeated argmax is ten times as fast as a partition here."""
+    """Find the largest finite values and where they are: repeated argmax is ten times as fast as a partition here."""
     found: list[tuple[int, float]] = []
     for _ in range(count):
         index = int(np.argmax(z))  # the first of equals, hence the smaller id
+        if z[index] == -np.inf:
+            break
         found.append((index, float(z[index])))
         z[index] = -np.inf
     for index, value in found:
