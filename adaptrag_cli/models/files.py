@@ -15,7 +15,7 @@ from adaptrag_cli.models.catalogue import (
     ENTRIES,
     WEIGHTS_FILE,
     CatalogueEntry,
-    PackageSource,
+    HubSource,
     encoder_from_hub,
     find_entry,
     is_hub_name,
@@ -204,14 +204,18 @@ def remove(entry: CatalogueEntry, models_dir: Path) -> int:
 def not_found(entry: CatalogueEntry, models_dir: Path) -> ModelNotFound:
     """Say which file is missing, where it was looked for, how to pull it and how to place it by hand."""
     target = models_dir / entry.file
-    what = f"folder {target}" if entry.is_folder else f"file {target}"
-    hub = next((s for s in entry.sources if not isinstance(s, PackageSource)), None)
-    upstream = f" (upstream: {hub.repo} on the hub)" if hub else ""
-    option = "--from FOLDER" if entry.is_folder else "--from FILE"
+    what = "folder" if entry.is_folder else "file"
+    repo = next((source.repo for source in entry.sources if isinstance(source, HubSource)), None)
+    upstream = f" (from {repo} on the hub)" if repo else ""
     return ModelNotFound(
-        f"model {entry.name} is not here: no {what}",
-        f"adaptrag models pull {entry.name}; or by hand{upstream}: adaptrag models pull {entry.name} {option}",
+        f"model {entry.name} is not here: no {what} {target}",
+        f"adaptrag models pull {entry.name}; or fetch the {what} yourself{upstream}, then: {by_hand(entry)}",
     )
+
+
+def by_hand(entry: CatalogueEntry) -> str:
+    """The command that installs a model that the user fetched in another way."""
+    return f"adaptrag models pull {entry.name} --from {'FOLDER' if entry.is_folder else 'FILE'}"
 
 
 def disk_use(path: Path) -> int:

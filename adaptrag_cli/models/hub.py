@@ -186,8 +186,10 @@ def _quiet_hub() -> Iterator[None]:
 @contextmanager
 def _hub_errors(repo: str) -> Iterator[None]:
     """Turn what the hub library and its HTTP client raise into one plain line."""
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors
 
+    # Else the library asks its default host, whatever HF_ENDPOINT says, how to report who is asking.
+    constants.HF_HUB_DISABLE_TELEMETRY = True
     # The base of all errors of the HTTP client, which is another package in each major version of huggingface_hub.
     transport = cast("type[Exception]", errors.HfHubHTTPError.__bases__[0])
     try:

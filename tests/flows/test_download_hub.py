@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from model_servers import COMMIT, HubServer, serving, sha256
 
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models.catalogue import CatalogueEntry, HubSource, PackageSource
@@ -15,6 +14,7 @@ from adaptrag_cli.models.download import pull
 from adaptrag_cli.models.files import locate_encoder, verify
 from adaptrag_cli.models.sources import Progress
 from adaptrag_cli.models.stamps import read_stamp
+from model_servers import COMMIT, HubServer, serving, sha256
 
 REPO = "someone/some-model"
 GGUF = bytes(range(256)) * 40
@@ -124,7 +124,7 @@ def test_an_interrupted_folder_keeps_its_whole_files(hub: HubServer, models: Pat
     hub.files = {"config.json": b"{}", "model.safetensors": GGUF}
     hub.large = {"model.safetensors"}
     hub.refuse.add(f"{URL}/model.safetensors")
-    with pytest.raises(DownloadError, match="no such revision or file"):
+    with pytest.raises(DownloadError, match="the hub answered 404"):
         pull(FOLDER_ENTRY, models, nothing)
     hub.refuse.clear()
     pull(FOLDER_ENTRY, models, nothing)

