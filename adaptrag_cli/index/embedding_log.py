@@ -61,7 +61,11 @@ class EmbeddingLog:
         self._header = head + _check(head)
         self._positions: dict[bytes, int] = {}
         self._file = self.path.open("a+b")
-        self._recover()
+        try:
+            self._recover()
+        except OSError:
+            self.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._positions)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from index_fakes import FINGERPRINT, HashEncoder, vector_of
 from rank_bm25 import BM25Okapi
 
 from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexNotFound, IndexStale
@@ -24,6 +23,7 @@ from adaptrag_cli.index.generation import DATA_FILES, VECTORS
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.index.tokeniser import tokenise
+from index_fakes import FINGERPRINT, HashEncoder, vector_of
 
 DOCUMENTS = {
     "a.md": "# Lighthouse\n\nThe keeper of the lighthouse is Maren Tolke.\n",

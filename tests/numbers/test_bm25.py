@@ -37,7 +37,9 @@ def index_of(corpus: list[list[str]]) -> SparseIndex:
     )
 
 
-@given(corpus=st.lists(ROWS, min_size=1, max_size=20).filter(any), query=st.lists(WORDS | st.just("absent"), max_size=8))
+@given(
+    corpus=st.lists(ROWS, min_size=1, max_size=20).filter(any), query=st.lists(WORDS | st.just("absent"), max_size=8)
+)
 def test_scores_equal_rank_bm25_to_the_last_bit(corpus: list[list[str]], query: list[str]) -> None:
     assert index_of(corpus).scores(query).tobytes() == BM25Okapi(corpus).get_scores(query).tobytes()
 
@@ -100,10 +102,10 @@ def test_search_drops_scores_that_are_not_positive_and_breaks_ties_by_row() -> N
     assert index.search([], 5)[0].tolist() == []
 
 
-@given(corpus=st.lists(ROWS, min_size=1, max_size=20).filter(any), query=st.lists(WORDS, max_size=5), n=st.integers(0, 25))
-def test_search_is_the_head_of_the_sorted_positive_scores(
-    corpus: list[list[str]], query: list[str], n: int
-) -> None:
+@given(
+    corpus=st.lists(ROWS, min_size=1, max_size=20).filter(any), query=st.lists(WORDS, max_size=5), n=st.integers(0, 25)
+)
+def test_search_is_the_head_of_the_sorted_positive_scores(corpus: list[list[str]], query: list[str], n: int) -> None:
     index = index_of(corpus)
     scores = index.scores(query)
     expected = sorted((row for row in range(len(corpus)) if scores[row] > 0), key=lambda row: (-scores[row], row))[:n]
