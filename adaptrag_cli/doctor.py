@@ -47,8 +47,11 @@ def run_checks(
     """
     yield from _contained("machine", ExitCode.RUN_FAILED, _check_machine)
     yield from _contained("packages", ExitCode.RUN_FAILED, check_packages)
+    broken = set()
     for library in PROBES:
-        yield from _contained(library, ExitCode.RUN_FAILED, check_library, library)
+        for check in _contained(library, ExitCode.RUN_FAILED, check_library, library):
+            broken |= {library} if check.status == "fail" else set()
+            yield check
     settings = Settings()
     try:
         settings = load_settings(flags=flags, config_file=config_file)
@@ -56,14 +59,18 @@ def run_checks(
         yield _failed("settings", error)
     else:
         yield _check_settings(settings)
-    for name, code, check in (
-        ("answer model", ExitCode.MODEL, _check_answer_model),
-        ("encoder", ExitCode.MODEL, _check_encoder),
-        ("other models", ExitCode.MODEL, _check_other_models),
-        ("indexes", ExitCode.INDEX, _check_indexes),
-        ("disk", ExitCode.RUN_FAILED, _check_disk),
+    for name, code, check_part, needs in (
+        ("GPU", ExitCode.MODEL, _check_gpu, "llama.cpp"),
+        ("answer model", ExitCode.MODEL, _check_answer_model, "llama.cpp"),
+        ("encoder", ExitCode.MODEL, _check_encoder, "ONNX Runtime"),
+        ("other models", ExitCode.MODEL, _check_other_models, ""),
+        ("indexes", ExitCode.INDEX, _check_indexes, "FAISS"),
+        ("disk", ExitCode.RUN_FAILED, _check_disk, ""),
     ):
-        yield from _contained(name, code, check, settings, is_thorough)
+        if needs in broken:  # in this process it could end the doctor too
+            yield Check(name=name, status="warn", detail=f"not tried, because {needs} cannot be used")
+        else:
+            yield from _contained(name, code, check_part, settings, is_thorough)
 
 
 def exit_code_of(checks: Iterable[Check]) -> ExitCode:
@@ -182,6 +189,23 @@ def _check_settings(settings: Settings) -> Check:
     return Check(name="settings", status="ok", detail=f"{files}; set: {', '.join(changed) or 'nothing'}")
 
 
+def _check_gpu(settings: Settings, is_thorough: bool) -> Iterator[Check]:
+    from adaptrag_cli.models.gpu import plan_gpu
+    from adaptrag_cli.models.native import llama_library
+
+    requested = settings.models.gpu_layers
+    can_offload = bool(llama_library().llama_supports_gpu_offload())
+    plan = plan_gpu(requested, can_offload=can_offload)
+    layers = "all layers" if plan.layers < 0 else f"{plan.layers} layers"
+    is_refused = not can_offload and requested not in {"auto", "0"}
+    yield Check(
+        name="GPU",
+        status="warn" if is_refused else "ok",
+        detail=f"layers asked: {requested}; {layers} would go to the GPU ({plan.reason})",
+        remedy="--gpu-layers auto, or a llama-cpp-python that is built for the GPU" if is_refused else "",
+    )
+
+
 def _check_answer_model(settings: Settings, is_thorough: bool) -> Iterator[Check]:
     from adaptrag_cli.models.files import locate_model, verify
 
@@ -255,9 +279,9 @@ def _check_other_models(settings: Settings, is_thorough: bool) -> Iterator[Check
         try:
             found = verify(entry, models_dir) if is_thorough else describe_installed(entry, models_dir)
         except AdaptRAGError as error:
-            yield Check(name=f"model {entry.name}", status="warn", detail=error.message, remedy=error.hint)
+            yield Check(name="other model", status="warn", detail=error.message, remedy=error.hint)
         else:
-            yield _model_row(f"model {entry.name}", entry.name, found.path, found.verified, is_known=True)
+            yield _model_row("other model", entry.name, found.path, found.verified, is_known=True)
 
 
 def _check_indexes(settings: Settings, is_thorough: bool) -> Iterator[Check]:

@@ -34,9 +34,9 @@ def doctor(
         for check in run_checks(flags=flags, config_file=config_file, is_thorough=verify):
             checks.append(check)
             if not as_json:
-                print(printable(f"{check.status:<4}  {check.name:<14}  {check.detail}"), flush=True)
+                print(printable(f"{check.status:<4}  {check.name:<16}  {check.detail}"), flush=True)
                 if check.remedy:
-                    print(printable(f"      {'':<14}  -> {check.remedy}"), flush=True)
+                    print(printable(f"      {'':<16}  -> {check.remedy}"), flush=True)
         code = exit_code_of(checks)
         if as_json:
             rows = [
