@@ -210,6 +210,7 @@ class _Build:
         files = hash_files(found, self._tally, lambda: self._report(files_done=self._progress.files_done + 1))
         if previous is not None and is_unchanged(files, previous, self._tally):
             self._refresh(previous.store, found)
+            self._clean_up()
             return self._finished(found, chunks=previous.store.chunk_count, embedded=0)
         if previous is not None:
             previous = self._trusted(previous)
@@ -217,8 +218,7 @@ class _Build:
             log = EmbeddingLog(self._folder, self._recipe.encoder)
         with log:
             chunks, embedded = self._write_generation(found, files, previous, log)
-        with writing_to(self._folder):
-            self._clean_up()
+        self._clean_up()
         return self._finished(found, chunks=chunks, embedded=embedded)
 
     def stopped(self) -> RunCancelled:
@@ -360,10 +360,12 @@ class _Build:
                 republish(self._folder, store.current, manifest)
 
     def _clean_up(self) -> None:
-        current = read_current(self._folder)
-        remove_leftovers(self._folder, keep=current.generation if current else None)
-        for log in self._folder.glob("embedded-*.log"):
-            log.unlink(missing_ok=True)
+        """Remove what only a run that was killed needs."""
+        with writing_to(self._folder):
+            current = read_current(self._folder)
+            remove_leftovers(self._folder, keep=current.generation if current else None)
+            for log in self._folder.glob("embedded-*.log"):
+                log.unlink(missing_ok=True)
 
     def _report(self, stage: Stage | None = None, **changes: int) -> None:
         self._progress = replace(self._progress, stage=stage or self._progress.stage, **changes)
