@@ -8,9 +8,11 @@ paragraphs to lines to sentences to words. A chunk never crosses a page or slide
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ _TITLE_SHARE = 4  # a title may take one part in four of the window
 _CHARACTERS_PER_TOKEN = 8  # a longer chunk holds giant words, each one [UNK] to the encoder whatever it says
 _MIN_TOKENS = 16
 _SEPARATOR = " > "
+_BOUNDARIES = (re.compile(r"\n\s*"), re.compile(r"(?<=[.!?…])[)\"'”’]*\s+|(?<=[。！？])"), re.compile(r"\s+"))
+"""Where an overlap may begin, best first: a line, a sentence, a word."""
 _STEP = 8  # capacities are multiples of this: a splitter takes 90 ms to make, and titles differ in length
 
 
@@ -161,31 +165,51 @@ class Chunker:
         return sum(g.size for g in groups) + self._overhead(title) <= self._limit
 
     def _split(self, document: Document, title: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut one span into pieces that fit beside the title."""
+        """Cut one span into pieces that fit beside the title, each reaching back into the one before."""
         text = document.text[start:end]
         if self._fits(title, text):
             pieces = [(0, len(text))]
         else:
-            capacity = (self._limit - self._overhead(title)) // _STEP * _STEP
-            pieces = list(self._cut(text, title, capacity, document.format, self._overlap))
+            room = self._limit - self._overhead(title)
+            overlap = min(self._overlap, room // 2)
+            pieces = list(self._cut(text, title, _rounded(room - overlap), document.format == "markdown"))
+            starts = [self._reach_back(document, text, title, p, q, overlap) for p, q in pairwise(pieces)]
+            pieces = [pieces[0], *zip(starts, (b for _, b in pieces[1:]), strict=True)]
         for a, b in pieces:
             a, b = _trim(document.text, start + a, start + b)
             if a < b:
                 yield a, b
 
-    def _cut(self, text: str, title: str, capacity: int, format: str, overlap: int) -> Iterator[tuple[int, int]]:
-        splitter = self._splitter(capacity, format == "markdown", min(overlap, capacity // 2))
-        for start, piece in splitter.chunk_indices(text):
+    def _cut(self, text: str, title: str, capacity: int, markdown: bool) -> Iterator[tuple[int, int]]:
+        """Tile the text with pieces that fit."""
+        for start, piece in self._splitter(capacity, markdown).chunk_indices(text):
             if self._fits(title, piece):
                 yield start, start + len(piece)
-            elif capacity > _STEP and len(piece) <= self._longest:
-                # The splitter's own count can be short by the special tokens.
-                for a, b in self._cut(piece, title, capacity - _STEP, format, 0):
-                    yield start + a, start + b
-            else:
-                step = max(min(self._longest, len(piece) // 2), 1)
-                for a in range(0, len(piece), step):
-                    yield start + a, start + min(a + step, len(piece))
+                continue
+            # Giant words, or a tokenizer that counts parts differently from the whole.
+            smaller = _rounded(capacity // 2)
+            for a, b in _slices(piece, self._longest if len(piece) > self._longest else len(piece) // 2):
+                for x, y in self._cut(piece[a:b], title, smaller, markdown):
+                    yield start + a + x, start + a + y
+
+    def _reach_back(
+        self, document: Document, text: str, title: str, before: tuple[int, int], piece: tuple[int, int], overlap: int
+    ) -> int:
+        """Where a piece starts that repeats the end of the one before it: at a line, a sentence or (prose) a word."""
+        tail_start = max(before[0], before[1] - overlap * _CHARACTERS_PER_TOKEN)
+        tail = text[tail_start : before[1]]
+        offsets = self._tokenizer.encode(tail, add_special_tokens=False).offsets
+        if not overlap or not offsets:
+            return piece[0]
+        earliest = offsets[-overlap][0] if len(offsets) > overlap else 0
+        if tail_start == before[0] and earliest == 0:
+            earliest = 1  # never the whole piece again
+        for boundary in _BOUNDARIES[: 1 if document.format == "code" else None]:
+            for match in boundary.finditer(tail, earliest):
+                start = tail_start + match.end()
+                if start < piece[0] and self._fits(title, text[start : piece[1]]):
+                    return start
+        return piece[0]
 
     @property
     def _longest(self) -> int:
@@ -207,11 +231,11 @@ class Chunker:
             return self._limit + 1
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def _new_splitter(self, capacity: int, markdown: bool, overlap: int) -> MarkdownSplitter | TextSplitter:
+    def _new_splitter(self, capacity: int, markdown: bool) -> MarkdownSplitter | TextSplitter:
         from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
         kind = MarkdownSplitter if markdown else TextSplitter
-        return kind.from_huggingface_tokenizer(self._tokenizer, capacity, overlap=overlap, trim=False)
+        return kind.from_huggingface_tokenizer(self._tokenizer, capacity, trim=False)
 
     def _new_title(self, title: str, path: tuple[str, ...]) -> str:
         """Join document title and heading path; drop middle parts, then cut, until it leaves room for the text."""
@@ -224,6 +248,21 @@ class Chunker:
         joined = _SEPARATOR.join(parts)[: room * _CHARACTERS_PER_TOKEN]
         offsets = self._tokenizer.encode(joined, add_special_tokens=False).offsets
         return joined if len(offsets) <= room else joined[: offsets[room - 1][0]].rstrip() + "…"
+
+
+def _rounded(capacity: int) -> int:
+    return max(capacity // _STEP * _STEP, 1)
+
+
+def _slices(text: str, length: int) -> Iterator[tuple[int, int]]:
+    """Tile a text with slices of at most `length` characters, cut at a space where one is near."""
+    start, length = 0, max(length, 1)
+    while len(text) - start > length:
+        space = text.rfind(" ", start + length // 2, start + length)
+        end = space + 1 if space > start else start + length
+        yield start, end
+        start = end
+    yield start, len(text)
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
