@@ -15,7 +15,7 @@ from typing import Literal
 
 from adaptrag_cli import __version__
 from adaptrag_cli.config import Settings, load_settings
-from adaptrag_cli.errors import AdaptRAGError, ExitCode
+from adaptrag_cli.errors import AdaptRAGError, ExitCode, ModelError
 from adaptrag_cli.session import index_dir_of, models_dir_of
 
 Status = Literal["ok", "warn", "fail"]
@@ -252,6 +252,37 @@ def _check_encoder(settings: Settings, is_thorough: bool) -> Iterator[Check]:
         verify(found.entry, models_dir)
         found = locate_encoder(settings.models.encoder, models_dir)
     yield _model_row("encoder", found.name, found.folder, found.verified, is_known=found.entry is not None)
+    yield _try_encoder(settings.models.encoder, models_dir, found.folder)
+
+
+def _try_encoder(name: str, models_dir: Path, folder: Path) -> Check:
+    """Encode a text, unless that would first have to import torch."""
+    from adaptrag_cli.models.encoder import load_encoder
+    from adaptrag_cli.models.encoder_folder import read_encoder_folder, weights_sha256
+    from adaptrag_cli.models.onnx_export import find_export
+
+    layout = read_encoder_folder(folder)
+    try:
+        export = find_export(layout, weights_sha256(folder)) if layout.is_plain else None
+    except ModelError as error:
+        return Check(name="encoder", status="warn", detail=f"{error.message}; sentence-transformers encodes instead")
+    if export is None:
+        is_plain = layout.is_plain
+        return Check(
+            name="encoder",
+            status="warn",
+            detail="no exported form yet: the first text waits for it"
+            if is_plain
+            else "cannot be exported: every run imports sentence-transformers",
+            remedy=f"adaptrag models pull {name}" if is_plain else "",
+        )
+    (vector,) = load_encoder(name, models_dir).encode_queries(["When does the boat leave?"])
+    length = float(vector @ vector) ** 0.5
+    return Check(
+        name="encoder",
+        status="ok",
+        detail=f"exported form at {export} gives a vector of {len(vector)} numbers and length {length:.3f}",
+    )
 
 
 def _model_row(kind: str, name: str, path: Path, is_verified: bool, *, is_known: bool) -> Check:

@@ -20,14 +20,19 @@ SMALL_LLM = "qwen2.5-coder-0.5b-instruct"
 
 
 def run(*words: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The exit code, and the last row of each name."""
+    """The exit code, and the rows by name; two rows of one part are joined."""
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(doctor)
     result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
     document = json.loads(result.stdout)
     assert document["exit_code"] == result.exit_code
     assert document["usable"] is (result.exit_code == 0)
-    return result.exit_code, {row["name"]: row for row in document["checks"]}
+    rows: dict[str, dict[str, Any]] = {}
+    for row in document["checks"]:
+        if row["name"] in rows:
+            row = row | {"detail": f"{rows[row['name']]['detail']}; {row['detail']}"}
+        rows[row["name"]] = row
+    return result.exit_code, rows
 
 
 @pytest.fixture
@@ -67,6 +72,8 @@ def test_all_is_well(index_dir: Path, models_dir: Path, small_llm_path: Path) ->
     assert rows["answer model"]["detail"].startswith(f"{SMALL_LLM} at {small_llm_path}, SHA-256 verified")
     assert "all-minilm-l6-v2" in rows["encoder"]["detail"]
     assert "SHA-256 verified" in rows["encoder"]["detail"]
+    assert rows["encoder"]["detail"].endswith("gives a vector of 384 numbers and length 1.000")
+    assert rows["GPU"]["detail"].startswith("layers asked: auto; ")
     index = rows["index notes"]
     assert index["status"] == "ok"
     assert index["detail"].startswith(f"2 chunks of {index_dir.parent / 'notes'}, made with all-minilm-l6-v2")
