@@ -136,6 +136,8 @@ class Chunker:
 
     def _pack(self, document: Document, found: Sequence[Section]) -> list[_Group]:
         """Group neighbours: a bare heading with what follows it, and small sections that belong together."""
+        if len(found) == 1:  # most documents of a corpus: nothing to pack, so nothing to count here
+            return [_Group(sections=tuple(found), size=0, bare=False, headed=tuple(found))]
         singles = [self._group(document, section) for section in found]
         if sum(g.size for g in singles) + self._overhead(document.title) <= self._limit:
             return [_merge(singles)] if singles else []

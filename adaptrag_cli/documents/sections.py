@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Places:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._newlines = [i for i, c in enumerate(document.text) if c == "\n"]
+        self._newlines = [match.start() for match in re.finditer("\n", document.text)]
 
     def chunk(self, number: int, title: str, start: int, end: int, page: str | None) -> Chunk:
         """Make chunk `number` of the document from a span of its text."""
