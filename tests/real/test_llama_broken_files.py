@@ -116,8 +116,8 @@ def test_a_file_that_loads_is_probed_once(hollow_model: Path, monkeypatch: pytes
     check_gguf(link, trusted=False)
     assert probed == [hollow_model]
     os.utime(hollow_model, ns=(0, 0))
-    with pytest.raises(ModelError):
-        monkeypatch.setattr(gguf_check, "probe_gguf", _refuse)
+    monkeypatch.setattr(gguf_check, "probe_gguf", _refuse)
+    with pytest.raises(ModelError, match="changed"):
         check_gguf(hollow_model, trusted=False)
     memory = msgspec.json.decode((locations.user_data_dir() / "gguf-checks.json").read_bytes())
     assert list(memory) == [str(hollow_model.resolve())]
