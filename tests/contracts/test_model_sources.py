@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from adaptrag_cli.errors import ModelError, ModelNotFound, UnknownName
+from adaptrag_cli.errors import DownloadError, ModelError, ModelNotFound, UnknownName
 from adaptrag_cli.models.catalogue import (
     DEFAULT_ANSWER_MODEL,
     DEFAULT_ENCODER,
@@ -20,6 +20,7 @@ from adaptrag_cli.models.catalogue import (
     is_hub_name,
 )
 from adaptrag_cli.models.files import locate_encoder, locate_model
+from adaptrag_cli.models.sources import is_wanted, safe_relative
 
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
@@ -99,6 +100,30 @@ def test_a_misspelt_name_gives_the_nearest() -> None:
 )
 def test_hub_names(name: str, is_one: bool) -> None:
     assert is_hub_name(name) is is_one
+
+
+@pytest.mark.parametrize(
+    "name", ["../a.json", "/etc/a.json", "..\\a.json", "C:a.json", "sub/../../a.json", "a\0.json", ""]
+)
+def test_a_name_that_leaves_its_folder_is_refused(name: str) -> None:
+    with pytest.raises(DownloadError, match="some wheel holds a file name that leaves its folder"):
+        safe_relative(name, where="some wheel")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_data"),
+    [
+        ("model.safetensors", True),
+        ("1_Pooling/config.json", True),
+        ("sentencepiece.bpe.model", True),
+        ("pytorch_model.bin", False),
+        ("modeling.py", False),
+        ("onnx/model.json", False),
+        (".gitattributes", False),
+    ],
+)
+def test_only_data_is_taken_from_a_folder(name: str, is_data: bool) -> None:
+    assert is_wanted(name) is is_data
 
 
 @each_entry

@@ -131,9 +131,8 @@ def test_an_interrupted_folder_keeps_its_whole_files(hub: HubServer, models: Pat
     assert len(hub.requests_for("config.json")) == 1
 
 
-@pytest.mark.parametrize("name", ["../escape.json", "/escape.json", "a/../../escape.json", "..\\escape.json"])
-def test_a_hostile_name_refuses_the_repository(hub: HubServer, models: Path, tmp_path: Path, name: str) -> None:
-    hub.files = {"model.safetensors": GGUF, name: b"{}"}
+def test_a_hostile_name_refuses_the_repository(hub: HubServer, models: Path, tmp_path: Path) -> None:
+    hub.files = {"model.safetensors": GGUF, "../../escape.json": b"{}"}
     hub.large = {"model.safetensors"}
     with pytest.raises(DownloadError, match="leaves its folder"):
         pull(FOLDER_ENTRY, models, nothing)
