@@ -53,14 +53,14 @@ def load_sentence_transformer(folder: Path, *, device: str | None = None) -> Sen
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Keep progress bars, advice and warnings of the torch libraries off the terminal."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     previous = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            from transformers.utils import logging as transformers_logging
+
+            transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
             yield
     finally:
         logging.disable(previous)
