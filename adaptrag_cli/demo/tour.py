@@ -79,7 +79,7 @@ SCORES = (
 )
 
 _SOURCE_WORDS: dict[AnswerSource, str] = {
-    "draft": "from the model's memory",
+    "draft": "from its memory",
     "documents": "from the documents",
     "none": "by saying that the documents do not tell",
 }
@@ -112,17 +112,19 @@ def _decision(run: RunSummary) -> str:
     decision = run.decision
     if decision is None:
         return "none was made"
+    return f"{_comparison(run, decision)} {_consequence(run, decision)}"
+
+
+def _comparison(run: RunSummary, decision: DecisionMade) -> str:
     draft = run.writings.get("draft")
-    tried = f'From memory the model says "{draft.text.strip()}"' if draft and draft.text.strip() else "No draft"
-    return f"{tried}, {_comparison(decision)} {_consequence(run, decision)}"
-
-
-def _comparison(decision: DecisionMade) -> str:
-    if decision.uncertainty is None or decision.threshold is None:
-        return f"{decision.reason}."
+    if draft is None or decision.uncertainty is None or decision.threshold is None:
+        return f"The model has no answer from memory: {decision.reason}."
     uncertainty, threshold = numbers_apart(decision.uncertainty, decision.threshold)
     relation = "above" if decision.uncertainty > decision.threshold else "not above"
-    return f"with uncertainty u = {uncertainty}: {relation} the threshold {threshold}."
+    return (
+        f'From memory the model says "{draft.text.strip()}", with uncertainty u = {uncertainty}: '
+        f"{relation} the threshold {threshold}."
+    )
 
 
 def _consequence(run: RunSummary, decision: DecisionMade) -> str:
@@ -133,6 +135,6 @@ def _consequence(run: RunSummary, decision: DecisionMade) -> str:
 
 def _otherwise(case: Case, source: AnswerSource) -> str:
     return (
-        f"{_SOURCE_WORDS[source]}, where the default model with its measured threshold answers "
+        f"answered {_SOURCE_WORDS[source]}, where the default model with its measured threshold answers "
         f"{_SOURCE_WORDS[case.expected]}"
     )
