@@ -133,7 +133,8 @@ def index(
             rebuild=rebuild,
         )
         index_name = name or default_name(folder, path)
-        loaded = load_encoder(settings.models.encoder, settings.models.dir or default_models_dir())
+        models = settings.models.dir or default_models_dir()
+        loaded = load_encoder(settings.models.encoder, models, notify=lambda line: say(printable(line)))
         with showing_build() as on_progress:
             report = build_index(
                 path, name=index_name, index_dir=folder, encoder=loaded, options=options, on_progress=on_progress

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Stage = Literal["checking", "reading", "embedding", "writing"]
 
-EMBED_BLOCK = 128
+EMBED_BLOCK = 64
 """Texts per append to the log: what an interrupted run loses at most."""
 
 
@@ -144,10 +144,10 @@ def build_index(
     """
     started = time.monotonic()
     folder = index_folder(index_dir, name)
+    build = _Build(path.resolve(), folder, encoder, options, on_progress, should_stop)
     with writing_to(index_dir):
         prepare_folder(folder)
     with writer_lock(index_dir, name):
-        build = _Build(path.resolve(), folder, encoder, options, on_progress, should_stop)
         try:
             report = build.run()
         except KeyboardInterrupt as error:
@@ -191,17 +191,17 @@ class _Build:
             body_only=options.body_only,
             tokeniser_version=TOKENISER_VERSION,
         )
-
-    def run(self) -> IndexReport:
-        """Find out what changed; if anything did, build and swap."""
-        options = self._options
-        found = scan(
-            self._path,
+        self._scan = scan(
+            path,
             include=options.include,
             exclude=options.exclude,
             use_gitignore=options.use_gitignore,
-            avoid=(self._folder.parent,),
+            avoid=(folder.parent,),
         )
+
+    def run(self) -> IndexReport:
+        """Find out what changed; if anything did, build and swap."""
+        found = self._scan
         self._tally.skipped += found.skipped
         self._report(files_total=len(found.files))
         previous = self._open_previous()

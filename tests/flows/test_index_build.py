@@ -402,6 +402,13 @@ def test_a_folder_that_is_not_writable_is_one_line(bench: Bench) -> None:
     bench.index_dir.chmod(0o700)
 
 
+def test_a_path_that_is_wrong_leaves_nothing_behind(bench: Bench, tmp_path: Path) -> None:
+    for path, options in ((tmp_path / "nowhere", {}), (bench.docs, {"chunk_tokens": 65})):
+        with pytest.raises(ConfigError):
+            bench.build(path, **options)
+    assert not bench.index_dir.exists()
+
+
 def test_an_index_folder_that_is_a_file_is_one_line(bench: Bench) -> None:
     bench.index_dir.write_text("a file")
     with pytest.raises(AdaptRAGError, match=f"cannot write the index in {bench.index_dir}"):
