@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from adaptrag_cli import locations
-from adaptrag_cli.errors import AdaptRAGError, ModelError, ModelNotFound
+from adaptrag_cli.errors import AdaptRAGError, ModelError, ModelNotFound, RunCancelled
 
 _MAGIC = b"GGUF"
 _PROBE_SECONDS = 600
@@ -57,6 +57,7 @@ def probe_gguf(path: Path) -> None:
 
     Raises:
         ModelError: that failed or crashed.
+        RunCancelled: Ctrl-C ended the child.
     """
     # The package may run from a checkout; -P keeps the working folder's modules out of the child.
     package_root = str(Path(__file__).parents[2])
@@ -78,7 +79,13 @@ def probe_gguf(path: Path) -> None:
     told = child.stdout.decode("utf-8", "replace").strip()
     if child.returncode == 1 and told:
         raise ModelError(told, _GET_ANOTHER)
-    raise ModelError(f"{path} makes llama.cpp crash ({_how_it_ended(child.returncode)}): it is damaged", _GET_ANOTHER)
+    if child.returncode == -signal.SIGINT:
+        raise RunCancelled("stopped while a model file was checked")
+    raise ModelError(
+        f"{path} cannot be loaded: a trial in a child process ended with {_how_it_ended(child.returncode)}, "
+        "so the file is damaged or too large for this machine",
+        _GET_ANOTHER,
+    )
 
 
 def _require_gguf(path: Path) -> os.stat_result:
@@ -135,6 +142,10 @@ def _probe_main(path: str) -> int:
     from adaptrag_cli.models.logits import token_statistics
     from adaptrag_cli.models.native import physical_cores
 
+    with contextlib.suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here and leaves no core file
     try:
         context = NativeContext(Path(path), context_length=256, gpu_layers=0, threads=physical_cores())
         context.prefill([0] * min(SHORTEST_PART, context.context_length - 1))

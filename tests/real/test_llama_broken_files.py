@@ -93,9 +93,10 @@ def test_an_architecture_that_the_runtime_does_not_know(hollow_model: Path):
 def test_an_impossible_number_of_blocks_ends_a_child_process_at_most(hollow_model: Path, blocks: int):
     key = b"qwen2.block_count" + struct.pack("<I", 4)
     overwrite(hollow_model, key + struct.pack("<I", 24), key + struct.pack("<I", blocks))
-    with pytest.raises(ModelError, match="hollow.gguf (cannot be loaded|makes llama.cpp crash)") as caught:
+    with pytest.raises(ModelError, match="hollow.gguf cannot be loaded: ") as caught:
         load_llama(hollow_model, name="hollow", fingerprint="", trusted=False)
     assert "\n" not in caught.value.message
+    assert not list(Path.cwd().glob("core*"))
 
 
 @pytest.mark.small_model
