@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -165,7 +166,7 @@ class LocalStore:
         """
         try:
             return layout.decode_catalogue(self._catalogue_data[:])
-        except ValueError as error:
+        except (ValueError, msgspec.ValidationError) as error:
             raise self._corrupt(layout.CATALOGUE, "is damaged") from error
 
     def statistics(self) -> TermStatistics:
