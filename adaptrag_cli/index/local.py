@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -166,7 +165,7 @@ class LocalStore:
         """
         try:
             return layout.decode_catalogue(self._catalogue_data[:])
-        except (ValueError, msgspec.ValidationError) as error:
+        except ValueError as error:
             raise self._corrupt(layout.CATALOGUE, "is damaged") from error
 
     def statistics(self) -> TermStatistics:
