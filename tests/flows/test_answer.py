@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -27,71 +26,23 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
     WarningRaised,
-    check_laws,
-    decode_event,
-    encode_event,
 )
-from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, EvidenceRule
+from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy, strategy_names
 from fakes import ScriptedModel, reply
+from lamp import ANGLES, DOCUMENTS, DRAFTING, IMAGINING, QUERY, READING, RULE, lamp_retriever, run, unsure_model
 from plane import PlaneEncoder, plane_index
-
-QUERY = "Who lit the lamp?"
-DRAFTING, IMAGINING, READING = "using a single word or phrase", "Write a passage", "based on the above context"
-# Angles in degrees; the query stands at 0 and the pseudo-context at 60, so chunks between them lie on their arc.
-ANGLES = {"lit the lamp": 0.0, "imagined": 60.0, "Ottilie": 20.0, "fee": 70.0, "goats": 150.0, "harbour": -50.0}
-DOCUMENTS = {
-    "lamp.md": "Ottilie Brandt lit it in 1887.",
-    "fees.md": "The mooring fee is 1,500 crowns.",
-    "goats.txt": "The goats of Skarvik are brown.",
-    "harbour.txt": "The harbour faces east.",
-}
 
 
 @pytest.fixture
 def retriever(tmp_path: Path) -> Retriever:
-    encoder = PlaneEncoder(tmp_path / "encoder", ANGLES)
-    return Retriever(plane_index(tmp_path, DOCUMENTS, encoder), encoder)
+    return lamp_retriever(tmp_path)
 
 
 @pytest.fixture
 def model() -> ScriptedModel:
-    """Unsure from memory, sure from documents."""
-    model = ScriptedModel()
-    model.when(IMAGINING, reply("An imagined passage.", logprob=-1.0))
-    model.when("above context", reply("Ottilie Brandt", logprob=-0.05))
-    model.when(DRAFTING, reply("Edison perhaps", logprob=[-0.25, -0.75]))
-    return model
-
-
-def run(
-    model: ScriptedModel,
-    retriever: Retriever | None,
-    strategy: str = "dtr",
-    *,
-    query: str = QUERY,
-    rule: EvidenceRule | None = None,
-    reuse: Reuse | None = None,
-    peek: bool = True,
-    **options: object,
-) -> list[Event]:
-    use = Resources(
-        model=model,
-        retriever=retriever,
-        options=Options(**{"threshold": 0.3, "top_n": 2, "top_k": 2, **options}),
-        evidence_rule=rule,
-        reuse=reuse or Reuse(),
-    )
-    ticks = count()
-    events = list(
-        engine.answer(
-            engine.Run(query=query, peek=peek), load_strategy(strategy), use, clock=lambda: next(ticks) / 1000
-        )
-    )
-    check_laws(events)
-    assert [decode_event(encode_event(event)) for event in events] == events
-    return events
+    return unsure_model()
 
 
 def only(events: Sequence[Event], kind: type) -> Event:
@@ -249,9 +200,6 @@ def test_deleted_documents_are_never_quoted(model, tmp_path):
     ]
 
 
-RULE = EvidenceRule(max_answer_uncertainty=0.5, min_query_score=0.4)
-
-
 def test_an_unsure_answer_from_documents_is_not_dressed_up(model, retriever):
     model = ScriptedModel().when(IMAGINING, reply("An imagined passage."))
     model.when("above context", reply("Someone", logprob=-0.9)).when(DRAFTING, reply("Edison", logprob=-2.0))
@@ -263,8 +211,7 @@ def test_an_unsure_answer_from_documents_is_not_dressed_up(model, retriever):
 
 
 def test_nothing_is_generated_from_chunks_about_something_else(model, tmp_path):
-    encoder = PlaneEncoder(tmp_path / "encoder", ANGLES | {"Ottilie": 100.0, "harbour": 110.0})
-    far = Retriever(plane_index(tmp_path, DOCUMENTS, encoder), encoder)
+    far = lamp_retriever(tmp_path, {"Ottilie": 100.0, "harbour": 110.0})
     events = run(model, far, rule=RULE)
     assert only(events, RunFinished).answer_source == "none"
     assert len(model.calls) == 2  # draft and pseudo-context
