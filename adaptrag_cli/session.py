@@ -16,7 +16,8 @@ from adaptrag_cli.errors import IndexNotFound
 from adaptrag_cli.events import Event, Setting, WarningRaised
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.index.home import check_encoder, choose_index, open_index
-from adaptrag_cli.index.store import Freshness, Store
+from adaptrag_cli.index.local import LocalStore
+from adaptrag_cli.index.store import Freshness
 from adaptrag_cli.locations import default_index_dir, default_models_dir
 from adaptrag_cli.models.base import Encoder, LanguageModel
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
@@ -103,7 +104,7 @@ def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda 
     return Session(strategy=strategy, resources=resources, settings=rows, warnings=warnings, peek=settings.ask.peek)
 
 
-def _open_store(settings: Settings, strategy: Strategy) -> Store | None:
+def _open_store(settings: Settings, strategy: Strategy) -> LocalStore | None:
     index_dir = index_dir_of(settings)
     try:
         return open_index(index_dir, choose_index(index_dir, settings.index.name))
@@ -114,7 +115,7 @@ def _open_store(settings: Settings, strategy: Strategy) -> Store | None:
         return None
 
 
-def _open_encoder(store: Store, models_dir: Path) -> Encoder:
+def _open_encoder(store: LocalStore, models_dir: Path) -> Encoder:
     from adaptrag_cli.models.encoder import load_encoder
 
     made_with = store.encoder
@@ -142,7 +143,7 @@ def _load_model(settings: Settings, file: ModelFile) -> LanguageModel:
     )
 
 
-def _evidence_rule(calibration: Calibration | None, store: Store | None) -> EvidenceRule | None:
+def _evidence_rule(calibration: Calibration | None, store: LocalStore | None) -> EvidenceRule | None:
     """The measured rule, where model and encoder are the ones it was measured with."""
     if calibration is None or store is None or store.encoder.name != DEFAULT_ENCODER:
         return None
