@@ -1,0 +1,91 @@
+"""Measure how often a marker of `--style cited` points to a chunk that does not hold the answer.
+
+Each question is answered from its gold chunk and the two nearest others, in an order drawn by the seed. A marker is
+wrong when it names a chunk that is not of a gold document. Also told: sentences without a marker, and what the markers
+would be if any chunk that shares the most words were cited.
+
+    python tests/benchmarks/measure_citations.py --questions squad.questions.jsonl --index squad --limit 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.events import Candidate, SentenceCited
+from adaptrag_cli.retrieval import FoundChunk
+from adaptrag_cli.selection import angles
+from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.strategies.answering import answer_from_chunks
+from adaptrag_cli.strategies.steps import candidate
+from adaptrag_cli.words import STOP_WORDS, folded, words
+from measure_questions import read_jsonl
+
+
+def passages(session: Session, question: dict, rng: random.Random) -> list[Candidate] | None:
+    """The gold chunk and the two nearest others; None when search does not bring the gold one at all."""
+    found = session.resources.require_retriever().search(question["question"], retriever="dense", n=50)
+    gold = [f for f in found if f.chunk.document in question["gold_passage_ids"]][:1]
+    others = [f for f in found if f.chunk.document not in question["gold_passage_ids"]][:2]
+    if not gold:
+        return None
+    shown = [*gold, *others]
+    rng.shuffle(shown)
+    return [_candidate(item, rank) for rank, item in enumerate(shown, start=1)]
+
+
+def _candidate(item: FoundChunk, rank: int) -> Candidate:
+    angle = float(angles(item.score))
+    return candidate(item, paths=("query",), query_score=item.score, query_angle=angle, rank=rank, kept=True)
+
+
+def nearest_by_words(sentence: str, shown: Sequence[Candidate]) -> int:
+    """The baseline: position of the chunk that shares the most content words."""
+    content = {folded(word) for word in words(sentence)} - STOP_WORDS
+    return max(range(len(shown)), key=lambda i: len(content & {folded(word) for word in words(shown[i].text)}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=Path, required=True)
+    parser.add_argument("--index", required=True)
+    parser.add_argument("--model", default="qwen2.5-coder-1.5b-instruct")
+    parser.add_argument("--limit", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    session = open_session(load_settings(flags={"models.answer": args.model, "index.name": args.index}))
+    use = replace(session.resources, options=replace(session.options, style="cited"), evidence_rule=None)
+    rng = random.Random(args.seed)
+    sentences = markers = wrong = unmarked = baseline_wrong = questions = 0
+    for question in read_jsonl(args.questions):
+        shown = passages(session, question, rng)
+        if shown is None:
+            continue
+        is_gold = [c.document in question["gold_passage_ids"] for c in shown]
+        for event in answer_from_chunks(question["question"], shown, use):
+            if isinstance(event, SentenceCited):
+                sentences += 1
+                markers += len(event.markers)
+                bad = [m for m in event.markers if not is_gold[m - 1]]
+                wrong += len(bad)
+                unmarked += not event.markers
+                baseline_wrong += not is_gold[nearest_by_words(event.text, shown)]
+                if bad:
+                    print(f"wrong: {question['question']!r} -> {event.text!r} cites {bad}", flush=True)
+        questions += 1
+        if questions == args.limit:
+            break
+    session.close()
+    print(
+        f"{questions} questions, {sentences} sentences, {markers} markers: {wrong} wrong "
+        f"({100 * wrong / max(1, markers):.1f} %), {unmarked} sentences without a marker; "
+        f"citing the most similar chunk instead: {baseline_wrong} of {sentences} wrong"
+    )
+
+
+if __name__ == "__main__":
+    main()
