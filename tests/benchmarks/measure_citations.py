@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from measure_questions import read_jsonl
+
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.events import Candidate, SentenceCited
 from adaptrag_cli.retrieval import FoundChunk
@@ -23,7 +25,6 @@ from adaptrag_cli.session import Session, open_session
 from adaptrag_cli.strategies.answering import answer_from_chunks
 from adaptrag_cli.strategies.steps import candidate
 from adaptrag_cli.words import STOP_WORDS, folded, words
-from measure_questions import read_jsonl
 
 
 def passages(session: Session, question: dict, rng: random.Random) -> list[Candidate] | None:

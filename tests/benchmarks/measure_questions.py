@@ -135,7 +135,7 @@ def retrieved_part(events: Sequence[Event], gold: Sequence[str], golds: Sequence
     }
 
 
-def measure(session: Session, question: dict, parts: Sequence[str]) -> Record:
+def measure(session: Session, question: dict, parts: Sequence[str], skip_below: float) -> Record:
     query, golds, gold = question["question"], question["answers"], question.get("gold_passage_ids", [])
     draft_events, draft_seconds = answer_once(session, "never", query, Reuse(), 0.0)
     draft = generation_of(draft_events, "draft")
@@ -155,14 +155,15 @@ def measure(session: Session, question: dict, parts: Sequence[str]) -> Record:
         },
     }
     pseudo_context, pseudo_seconds = None, 0.0
-    if "forced" in parts:  # before `always`, so that the two answers follow each other and share their leading chunks
+    is_forced = "forced" in parts and (u is None or u > skip_below)
+    if is_forced:  # before `always`, so that the two answers follow each other and share their leading chunks
         started = time.monotonic()
         pseudo_context = drain(write_pseudo_context(query, session.resources))
         pseudo_seconds = time.monotonic() - started
     if "always" in parts:
         always, seconds = answer_once(session, "always", query, Reuse(), 0.0)
         record["always"] = {**retrieved_part(always, gold, golds), "seconds": seconds}
-    if "forced" in parts:
+    if is_forced:
         forced, seconds = answer_once(session, "dtr", query, Reuse(draft=draft, pseudo_context=pseudo_context), -1.0)
         assert next(e.retrieve for e in forced if isinstance(e, DecisionMade))
         record["forced"] = {**retrieved_part(forced, gold, golds), "seconds": seconds + draft_seconds + pseudo_seconds}
@@ -193,7 +194,10 @@ def run(args: argparse.Namespace) -> None:
     started = time.monotonic()
     with args.out.open("a", encoding="utf-8") as out:
         for count, question in enumerate((q for q in questions if q["id"] not in done), start=1):
-            out.write(json.dumps(measure(session, question, args.parts.split(",")), ensure_ascii=False) + "\n")
+            out.write(
+                json.dumps(measure(session, question, args.parts.split(","), args.skip_below), ensure_ascii=False)
+                + "\n"
+            )
             out.flush()
             if count % 10 == 0:
                 print(
@@ -210,11 +214,9 @@ def composed(row: dict, threshold: float) -> dict:
 
 
 def summary(rows: Sequence[dict], name: str, threshold: float) -> str:
-    parts = {"never": [r["draft"] for r in rows], "always": [r["always"] for r in rows]}
-    parts["dpr-ais"] = [r["forced"] for r in rows]
-    parts["dtr"] = [composed(r, threshold) for r in rows]
-    part = parts[name]
-    triggered = {"never": 0.0, "always": 1.0, "dpr-ais": 1.0}.get(name, mean("documents" in p for p in part))
+    keys = {"never": "draft", "always": "always", "dpr-ais": "forced"}
+    part = [row[keys[name]] if name in keys else composed(row, threshold) for row in rows]
+    triggered = mean("documents" in p for p in part)
     recalls = [p["recall"] for p in part if p.get("recall") is not None]
     return (
         f"| {name} | {100 * mean(p['em'] for p in part):.1f} | {100 * mean(p['f1'] for p in part):.1f} "
@@ -227,7 +229,7 @@ def table(args: argparse.Namespace) -> None:
     rows = [row for path in args.runs for row in read_jsonl(path)]
     print(f"{len(rows)} questions, threshold {args.threshold}\n")
     print("| strategy | EM | F1 | recall@k (retrieved) | trigger ratio | median s |\n|---|---|---|---|---|---|")
-    for name in ("never", "always", "dpr-ais", "dtr"):
+    for name in ("never", "always", "dtr", *(["dpr-ais"] if all("forced" in row for row in rows) else [])):
         print(summary(rows, name, args.threshold))
 
 
@@ -289,6 +291,9 @@ def main() -> None:
     running.add_argument("--skip", type=int, default=0)
     running.add_argument("--seed", type=int, help="shuffle; without it the file's order")
     running.add_argument("--parts", default="always,forced", help="what to answer besides the draft")
+    running.add_argument(
+        "--skip-below", type=float, default=-1.0, help="do not force retrieval at u up to this (then read no lower tau)"
+    )
     running.set_defaults(call=run)
     for name, call in (("table", table), ("threshold", threshold_curve), ("evidence", evidence)):
         reading = commands.add_parser(name)
