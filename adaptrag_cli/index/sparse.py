@@ -13,7 +13,6 @@ With one or two chunks no word has a positive idf, so no chunk has a positive sc
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +21,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-
-K1 = 1.5
-B = 0.75
-EPSILON = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +36,8 @@ class TermStatistics:
 
     def impacts(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
         """Invert to word order: offsets (terms + 1,), rows ascending within a word, and what each adds to a score."""
+        from adaptrag_cli.index.okapi import StoredStatistics  # rank_bm25: not needed to answer a query
+
         row_count, term_count = len(self.row_offsets) - 1, len(self.terms)
         frequencies = np.bincount(self.row_terms, minlength=term_count)
         offsets = np.concatenate(([0], np.cumsum(frequencies))).astype(np.int64)
@@ -51,20 +48,15 @@ class TermStatistics:
         average_length = int(lengths.sum()) / row_count
         rows = np.repeat(np.arange(row_count, dtype=np.int32), np.diff(self.row_offsets))
         by_term = np.argsort(self.row_terms, kind="stable")
-        idf = _idf(frequencies, row_count, first_occurrence=by_term[offsets[:-1]])
+        statistics = StoredStatistics(
+            {term: int(frequencies[term]) for term in np.argsort(by_term[offsets[:-1]]).tolist()}, row_count
+        )
+        k1, b = statistics.k1, statistics.b
+        idf = np.array([statistics.idf[term] for term in range(term_count)])
         rows, terms = rows[by_term], self.row_terms[by_term]
         counts = self.row_counts[by_term].astype(np.int64)
-        impacts = idf[terms] * (counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths[rows] / average_length)))
+        impacts = idf[terms] * (counts * (k1 + 1) / (counts + k1 * (1 - b + b * lengths[rows] / average_length)))
         return offsets, rows, impacts
-
-
-def _idf(frequencies: NDArray[np.int64], row_count: int, *, first_occurrence: NDArray[np.int64]) -> NDArray[np.float64]:
-    by_frequency = {f: math.log(row_count - f + 0.5) - math.log(f + 0.5) for f in np.unique(frequencies).tolist()}
-    idf = np.array([by_frequency[f] for f in frequencies.tolist()], dtype=np.float64)
-    # The mean is summed one by one in order of first occurrence, as rank_bm25 does: the last bit depends on it.
-    mean = float(np.add.accumulate(idf[np.argsort(first_occurrence)])[-1]) / len(idf)
-    idf[idf < 0] = EPSILON * mean
-    return idf
 
 
 class StatisticsBuilder:
