@@ -7,7 +7,7 @@ expected failure into the last event. A programming error is not an event: it pr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -53,10 +53,13 @@ class Run:
     """Show the best chunk of one search after a skipped retrieval. Off in measurements."""
 
 
-def answer(run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.monotonic) -> Iterator[Event]:
+def answer(
+    run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.monotonic
+) -> Generator[Event, None, None]:
     """Yield the events of one run, from `run_started` to `run_finished` or `run_failed`.
 
-    Close the iterator to stop early. Only working time is counted: what the consumer does between two events is not.
+    To stop early, throw `RunCancelled` in, which gives the last event; or close the generator, which gives none. Only
+    working time is counted: what the consumer does between two events is not.
     """
     meter = _Meter(clock)
     events = _events(run, strategy, use, meter)
@@ -64,7 +67,7 @@ def answer(run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.
         while True:
             meter.resume()
             try:
-                event = next(events)
+                yield meter.stamp(next(events))
             except StopIteration:
                 return
             except AdaptRAGError as error:
@@ -77,7 +80,6 @@ def answer(run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.
                     )
                 )
                 return
-            yield meter.stamp(event)
     finally:
         events.close()
 

@@ -5,7 +5,7 @@ Cheap checks come first, so that a misspelt name is told before a gigabyte is lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ class Session:
     def options(self) -> Options:
         return self.resources.options
 
-    def ask(self, query: str, *, reuse: Reuse | None = None) -> Iterator[Event]:
+    def ask(self, query: str, *, reuse: Reuse | None = None) -> Generator[Event, None, None]:
         """Yield the events of one run."""
         run = engine.Run(query=query, settings=self.settings, warnings=self.warnings, peek=self.peek)
         use = replace(self.resources, reuse=reuse or Reuse())
@@ -88,7 +88,7 @@ def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda 
     warnings = _threshold_warnings(strategy, rows, model_file)
     if store is not None:
         freshness = store.freshness()
-        warnings += _freshness_warnings(freshness)
+        warnings += _freshness_warnings(freshness, store)
         encoder = _open_encoder(store, models_dir)
         retriever = Retriever(store, encoder, deleted=freshness.deleted)
     on_note(f"loading {model_file.name}")
@@ -167,7 +167,7 @@ def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: Mod
     )
 
 
-def _freshness_warnings(freshness: Freshness) -> tuple[WarningRaised, ...]:
+def _freshness_warnings(freshness: Freshness, store: LocalStore) -> tuple[WarningRaised, ...]:
     if freshness.is_fresh:
         return ()
     parts = [
@@ -175,4 +175,9 @@ def _freshness_warnings(freshness: Freshness) -> tuple[WarningRaised, ...]:
         for names, what in ((freshness.changed, "changed"), (freshness.deleted, "deleted"), (freshness.added, "added"))
         if names
     ]
-    return (WarningRaised(code="index_not_fresh", message=f"{', '.join(parts)} since indexing"),)
+    return (
+        WarningRaised(
+            code="index_not_fresh",
+            message=f"{', '.join(parts)} since indexing; bring it up to date with: {store.manifest.index_command()}",
+        ),
+    )

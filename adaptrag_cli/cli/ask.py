@@ -201,13 +201,16 @@ def _ask(query: str, settings: Settings, trace: Path | None, view: RunView) -> N
         writer = stack.enter_context(TraceWriter(trace)) if trace else None
         session = stack.enter_context(closing(open_session(settings, on_note=view.note)))
         interruption = stack.enter_context(cancelling_on_interrupt(session.model.cancel))
-        event: Event | None = None
-        for event in session.ask(query):
+        run = session.ask(query)
+        event = next(run)
+        while True:
             if writer:
                 writer.write(event)
             view.show(event)
-            if interruption.is_requested and not isinstance(event, RunFinished | RunFailed):
-                raise RunCancelled("stopped")
+            if isinstance(event, RunFinished | RunFailed):
+                break
+            # Between two calls of the model there is nothing to cancel, so the run itself is told.
+            event = run.throw(RunCancelled("stopped")) if interruption.is_requested else next(run)
     _raise_if_failed(event)
 
 

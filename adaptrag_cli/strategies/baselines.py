@@ -25,9 +25,7 @@ class Never:
         """Draft once. The uncertainty is measured so that it can be compared, and decides nothing."""
         draft = yield from draft_answer(query, use)
         uncertainty = yield from measure_draft(draft)
-        yield DecisionMade(
-            retrieve=False, uncertainty=uncertainty.value, threshold=None, reason="this strategy never looks up"
-        )
+        yield DecisionMade(retrieve=False, uncertainty=uncertainty.value, threshold=None, reason="never looks up")
         return answer_with_draft(draft)
 
 
@@ -43,9 +41,7 @@ class Always:
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """One search, one call. Exactly k chunks are fetched: there is nothing to choose from."""
-        yield DecisionMade(
-            retrieve=True, uncertainty=None, threshold=None, reason="this strategy looks every question up"
-        )
+        yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="always looks up")
         found = yield from search_path(use, "query", query, use.options.top_k)
         kept = yield from select_by_query(query, found, use)
         return (yield from answer_from_chunks(query, kept, use))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptrag_cli import engine
-from adaptrag_cli.errors import ExitCode
+from adaptrag_cli.errors import ExitCode, RunCancelled
 from adaptrag_cli.events import (
     ChunkPeeked,
     ChunksSelected,
@@ -26,6 +26,7 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
     WarningRaised,
+    check_laws,
 )
 from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL
 from adaptrag_cli.retrieval import Retriever
@@ -280,6 +281,20 @@ def test_closing_the_stream_ends_the_strategy(model, retriever):
     stream.close()
     assert model.calls[0].generation is None
     assert list(stream) == []
+
+
+def test_a_run_that_is_told_to_stop_between_two_calls_ends_properly(model, retriever):
+    use = Resources(model=model, retriever=retriever, options=Options(threshold=0.3))
+    stream = engine.answer(engine.Run(query=QUERY), load_strategy("dtr"), use)
+    events = [next(stream)]
+    while not isinstance(events[-1], PathRetrieved):
+        events.append(next(stream))
+    events.append(stream.throw(RunCancelled("stopped")))
+    check_laws(events)
+    assert isinstance(events[-1], RunFailed)
+    assert events[-1].exit_code == ExitCode.INTERRUPTED
+    assert list(stream) == []
+    assert len(model.calls) == 2  # the answer was never begun
 
 
 def test_only_working_time_counts(model, retriever):
