@@ -253,22 +253,29 @@ def threshold_curve(args: argparse.Namespace) -> None:
 def evidence(args: argparse.Namespace) -> None:
     """Precision and recall of "the documents do not tell" over a grid of limits.
 
-    Positive: the gold passages were taken out. Negative: they are there and the answer is right (EM or F1 >= 0.5).
+    A positive is a question whose gold passages were taken out of the corpus; a right answer (F1 >= 0.5) over the whole
+    corpus must not be called untold. `--half` keeps every second question for choosing the limits (fit) or for telling
+    how well they do (report).
     """
-    absent = [row["forced"] for path in args.without for row in read_jsonl(path)]
-    told = [row["forced"] for path in args.runs for row in read_jsonl(path) if row["forced"]["f1"] >= 0.5]
-    present = [row["forced"] for path in args.runs for row in read_jsonl(path)]
-    print(f"{len(absent)} without gold, {len(present)} with gold of which {len(told)} answered right\n")
-    print("| max u | min s1 | recall | precision (against right answers) | right answers lost |\n|---|---|---|---|---|")
-    for limit_u in (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 9.0):
-        for limit_s in (0.0, 0.3, 0.4, 0.5, 0.55, 0.6):
-            flagged = [_flag(a, limit_u, limit_s) for a in absent]
-            lost = [_flag(a, limit_u, limit_s) for a in told]
-            hits, wrong = sum(flagged), sum(lost)
-            precision = hits / (hits + wrong) if hits + wrong else 0.0
+    start = {"fit": 0, "report": 1}.get(args.half, 0)
+    step = 1 if args.half == "all" else 2
+
+    def answers(paths: Sequence[Path]) -> list[dict]:
+        return [row[args.part] for path in paths for row in read_jsonl(path)[start::step] if args.part in row]
+
+    absent, present = answers(args.without), answers(args.runs)
+    told = [answer for answer in present if answer["f1"] >= 0.5]
+    print(f"{len(absent)} without gold; {len(present)} with gold, {len(told)} of them answered right\n")
+    print("| max u | min s1 | untold found (recall) | precision against right answers | wrong answers caught |")
+    print("|---|---|---|---|---|")
+    wrong = [answer for answer in present if answer["f1"] < 0.5]
+    for limit_u in args.max_u:
+        for limit_s in args.min_s:
+            hits, lost, caught = (sum(_flag(a, limit_u, limit_s) for a in group) for group in (absent, told, wrong))
+            precision = f"{100 * hits / (hits + lost):.0f} %" if hits + lost else "-"
             print(
-                f"| {limit_u} | {limit_s} | {100 * hits / len(absent):.0f} % | {100 * precision:.0f} % "
-                f"| {100 * wrong / max(1, len(told)):.0f} % |"
+                f"| {limit_u} | {limit_s} | {hits}/{len(absent)} ({100 * hits / max(1, len(absent)):.0f} %) "
+                f"| {precision} ({lost} of {len(told)} lost) | {caught}/{len(wrong)} |"
             )
 
 
@@ -303,6 +310,10 @@ def main() -> None:
             reading.add_argument("--threshold", type=float, required=True)
         if name == "evidence":
             reading.add_argument("--without", type=Path, nargs="+", required=True)
+            reading.add_argument("--part", choices=("always", "forced"), default="always")
+            reading.add_argument("--half", choices=("all", "fit", "report"), default="all")
+            reading.add_argument("--max-u", type=float, nargs="+", default=[0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 9.0])
+            reading.add_argument("--min-s", type=float, nargs="+", default=[0.0, 0.3, 0.4, 0.5, 0.55, 0.6])
     args = parser.parse_args()
     args.call(args)
 
