@@ -10,7 +10,7 @@ stopped.
     python tests/benchmarks/measure_questions.py run --questions Q.jsonl --index NAME --out RUN.jsonl --limit 100
     python tests/benchmarks/measure_questions.py table RUN.jsonl --threshold 0.3
     python tests/benchmarks/measure_questions.py threshold RUN.jsonl...      # the curve, and the best F1
-    python tests/benchmarks/measure_questions.py evidence WITH_GOLD.jsonl... --without WITHOUT_GOLD.jsonl...
+    python tests/benchmarks/measure_questions.py evidence WITH_GOLD.jsonl... --without HIDDEN_GOLD.jsonl...
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ import string
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 
 from adaptrag_cli import engine
 from adaptrag_cli.config import load_settings
+from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.events import (
     ChunksSelected,
     DecisionMade,
@@ -39,8 +41,11 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
 )
+from adaptrag_cli.index.store import Store
 from adaptrag_cli.models.base import Generation, Token
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.models.encoder import load_encoder
+from adaptrag_cli.retrieval import Retriever
+from adaptrag_cli.session import Session, models_dir_of, open_session
 from adaptrag_cli.strategies.base import Reuse, load_strategy
 from adaptrag_cli.strategies.steps import write_pseudo_context
 
@@ -80,6 +85,24 @@ def recall(found: Sequence[str], gold: Sequence[str]) -> float | None:
     return len(set(found) & set(gold)) / len(set(gold)) if gold else None
 
 
+class HidingStore:
+    """A store from which the documents in `hidden` seem to be deleted."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.hidden: frozenset[str] = frozenset()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def chunk(self, row: int) -> Chunk:
+        chunk = self._store.chunk(row)
+        return replace(chunk, source=TAKEN_OUT) if chunk.document in self.hidden else chunk
+
+
+TAKEN_OUT = "(taken out)"
+
+
 def read_jsonl(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
@@ -88,8 +111,6 @@ def answer_once(
     session: Session, strategy_name: str, query: str, reuse: Reuse, threshold: float
 ) -> tuple[list[Event], float]:
     """Run one strategy without peek; working seconds come from the trace."""
-    from dataclasses import replace
-
     use = replace(
         session.resources, options=replace(session.options, threshold=threshold), reuse=reuse, evidence_rule=None
     )
@@ -190,7 +211,12 @@ def run(args: argparse.Namespace) -> None:
         flags["models.dir"] = args.models_dir
     if args.index_dir:
         flags["index.dir"] = args.index_dir
-    session = open_session(load_settings(flags=flags))
+    settings = load_settings(flags=flags)
+    session = open_session(settings)
+    store = HidingStore(session.resources.require_retriever().store)
+    encoder = load_encoder(store.encoder.name, models_dir_of(settings))
+    retriever = Retriever(store, encoder, deleted={TAKEN_OUT})
+    session = replace(session, resources=replace(session.resources, retriever=retriever))
     started = time.monotonic()
     with args.out.open("a", encoding="utf-8") as out:
         for count, question in enumerate((q for q in questions if q["id"] not in done), start=1):
@@ -301,6 +327,7 @@ def main() -> None:
     running.add_argument(
         "--skip-below", type=float, default=-1.0, help="do not force retrieval at u up to this (then read no lower tau)"
     )
+    running.add_argument("--hide-gold", action="store_true", help="search as if the gold passages were not there")
     running.set_defaults(call=run)
     for name, call in (("table", table), ("threshold", threshold_curve), ("evidence", evidence)):
         reading = commands.add_parser(name)
