@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PART = 64
+PART = 128
 """Tokens per `llama_decode`: a GPU looks at the stop flag only between parts."""
 GRANULE = 4
 SHORTEST_PART = 8
