@@ -36,6 +36,7 @@ from adaptrag_cli.events import (
     UncertaintyMeasured,
     WarningRaised,
 )
+from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Answer, Resources, Strategy, check_capabilities
 
 Clock = Callable[[], float]
@@ -93,9 +94,22 @@ def _events(run: Run, strategy: Strategy, use: Resources, meter: _Meter) -> Gene
     check_capabilities(strategy, use.model)
     answer_ = yield from strategy.run(query, use)
     if run.peek and answer_.source == "draft" and use.retriever is not None:
-        found = use.retriever.search(query, retriever=use.options.retriever, n=1)
-        yield ChunkPeeked(chunk=found[0].as_record() if found else None)
+        yield from _peek(query, use.retriever, use)
     yield _finished(answer_, meter)
+
+
+def _peek(query: str, retriever: Retriever, use: Resources) -> Generator[Event, None, None]:
+    """Find one chunk as the strategy would; its score is the encoder's similarity, whichever retriever found it."""
+    try:
+        found = retriever.search(query, retriever=use.options.retriever, n=1)
+        vector = retriever.embed(query)
+        if not found or vector is None:
+            yield ChunkPeeked(chunk=None)
+            return
+        score = float(retriever.similarities(vector, [found[0].row])[0])
+        yield ChunkPeeked(chunk=msgspec.structs.replace(found[0].as_record(), score=score))
+    except AdaptRAGError as error:  # the question is answered; what was not consulted cannot spoil that
+        yield WarningRaised(code="peek_failed", message=error.message)
 
 
 def _clean(query: str) -> str:

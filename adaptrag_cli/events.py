@@ -27,6 +27,8 @@ PathName = Literal["query", "pseudo_context"]
 AnswerSource = Literal["draft", "documents", "none"]
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
+Extraction = Literal["whole", "cited", "draft", "none"]
+"""How the answer comes from tokens: all of the answer phase, its sentences with markers, the draft; or not at all."""
 Scalar = str | int | float | bool | None
 
 
@@ -89,7 +91,7 @@ class Candidate(Record, frozen=True, kw_only=True):
     query_angle: float
     pseudo_context_angle: float | None
     ais_score: float | None
-    """Score shown; None when the strategy selects without AIS."""
+    """Score of the chosen kind; None when the strategy selects without AIS. The sum (Eq. 4) is s1 + s2."""
     rank: int
     """Rank in the selection order, from 1."""
     kept: bool
@@ -269,7 +271,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
 
     answer: str
     answer_source: AnswerSource
-    extraction: Literal["whole", "draft", "none"]
+    extraction: Extraction
     chunk_ids: tuple[str, ...]
     counts: Counts
     timings: tuple[StageTime, ...]

@@ -54,7 +54,11 @@ def judge_short_answer(answer: str, uncertainty: float | None, rule: EvidenceRul
 
 
 def judge_cited_answer(traced_sentences: int) -> Verdict:
-    """Judge sentences of which `traced_sentences` could be traced to a chunk."""
+    """Judge sentences of which `traced_sentences` could be traced to a chunk.
+
+    The limit on uncertainty is for a word or phrase: over whole sentences the mean NLL is that of the wording, and says
+    little about the fact. Names and numbers that stand in a chunk take its place.
+    """
     if traced_sentences == 0:
         return Verdict(supported=False, reason="no sentence's names and numbers stand in a consulted chunk")
     return Verdict(supported=True, reason=f"sentences traced to a chunk: {traced_sentences}")

@@ -5,12 +5,14 @@ AIS similarities are always the encoder's, whichever retriever found the chunk.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from adaptrag_cli.documents.base import Chunk
+from adaptrag_cli.errors import ModelError
 from adaptrag_cli.events import RankedChunk
 from adaptrag_cli.index.store import Hit, Store
 from adaptrag_cli.models.base import Encoder
@@ -65,11 +67,21 @@ class Retriever:
         return self._store
 
     def embed(self, text: str) -> NDArray[np.float32] | None:
-        """Unit vector (dimension,) of a query text; None for a blank one."""
+        """Unit vector (dimension,) of a query text; None for a blank one.
+
+        Raises:
+            ModelError: the encoder gives something that is not a number.
+        """
         if not text.strip():
             return None
         if text not in self._vectors:
-            self._vectors[text] = self._encoder.encode_queries([text])[0]
+            vector = self._encoder.encode_queries([text])[0]
+            if not all(map(math.isfinite, vector.tolist())):
+                raise ModelError(
+                    f"encoder {self._encoder.fingerprint.name!r} gives no finite vector for a text",
+                    "verify its files with: adaptrag models verify",
+                )
+            self._vectors[text] = vector
         return self._vectors[text]
 
     def search(self, text: str, *, retriever: RetrieverName, n: int) -> tuple[FoundChunk, ...]:
@@ -84,12 +96,15 @@ class Retriever:
         return self._alive(partial(searches[retriever], text), n)
 
     def similarities(self, vector: NDArray[np.float32], rows: Sequence[int]) -> NDArray[np.float64]:
-        """Inner products of stored vectors with `vector`, shape (len(rows),)."""
+        """Inner products of stored vectors with `vector`, shape (len(rows),).
+
+        What is not a number counts as the farthest there is, so that a broken vector never wins.
+        """
         import numpy as np
 
         stored = self._store.vectors(rows).astype(np.float64)
-        result: NDArray[np.float64] = stored @ vector.astype(np.float64)
-        return result
+        products: NDArray[np.float64] = stored @ vector.astype(np.float64)
+        return np.nan_to_num(products, nan=-1.0, posinf=1.0, neginf=-1.0)
 
     def _dense(self, text: str, n: int) -> tuple[Hit, ...]:
         vector = self.embed(text)

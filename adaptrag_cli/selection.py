@@ -23,10 +23,8 @@ from numpy.typing import NDArray
 AisScore = Literal["cos", "sum", "dynamic"]
 AIS_SCORES: tuple[AisScore, ...] = get_args(AisScore)
 
-ALPHA_PAPER = (0.058, 0.455)
-"""Slope per radian and intercept of PAIRS' query weight, as printed."""
-ALPHA_CODE = (0.05848, 0.45520)
-"""The same line as the authors' code holds it."""
+ALPHA_LINE = (0.058, 0.455)
+"""Slope per radian and intercept of PAIRS' query weight, as printed (the authors' code: 0.05848, 0.45520)."""
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +56,7 @@ def joint_cosine(query_scores: Floats, pseudo_context_scores: Floats) -> Floats:
     return result
 
 
-def query_weight(query_pseudo_angle: float, line: tuple[float, float] = ALPHA_PAPER) -> float:
+def query_weight(query_pseudo_angle: float, line: tuple[float, float] = ALPHA_LINE) -> float:
     """PAIRS' alpha = slope * theta0 + intercept, clipped to [0, 1]; theta0 in radians (PAIRS section 3)."""
     slope, intercept = line
     return float(np.clip(slope * query_pseudo_angle + intercept, 0.0, 1.0))

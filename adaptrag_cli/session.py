@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from adaptrag_cli import engine
 from adaptrag_cli.config import Settings
-from adaptrag_cli.errors import IndexNotFound
+from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexUnusable, ModelError
 from adaptrag_cli.events import Event, Setting, WarningRaised
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
-from adaptrag_cli.index.store import Freshness
+from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
 from adaptrag_cli.models.base import Encoder, LanguageModel
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
@@ -83,36 +83,46 @@ def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda 
     options, rows = resolve_options(
         strategy, settings.ask, settings.origins, model_threshold=calibration.threshold if calibration else None
     )
-    store = _open_store(settings, strategy)
-    retriever = None
     warnings = _threshold_warnings(strategy, rows, model_file)
-    if store is not None:
-        freshness = store.freshness()
-        warnings += _freshness_warnings(freshness, store)
-        encoder = _open_encoder(store, models_dir)
-        retriever = Retriever(store, encoder, deleted=freshness.deleted)
+    retriever: Retriever | None = None
+    rule: EvidenceRule | None = None
+    if strategy.needs_index:
+        retriever, noticed = _open_retriever(settings, models_dir)
+        rule = _evidence_rule(calibration, retriever.store)
+        warnings += noticed
+        rows += _rule_settings(rule)
+    elif settings.ask.peek or settings.index.name is not None:
+        retriever, noticed = _open_for_peek(settings, models_dir)
+        warnings += noticed
     on_note(f"loading {model_file.name}")
     model = _load_model(settings, model_file)
     if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
         warnings += (WarningRaised(code="gpu_not_used", message=model.info.gpu_reason),)
-    resources = Resources(
-        model=model,
-        retriever=retriever,
-        options=options,
-        evidence_rule=_evidence_rule(calibration, store),
-    )
+    warnings += tuple(WarningRaised(code="model_note", message=note) for note in model.info.notes)
+    resources = Resources(model=model, retriever=retriever, options=options, evidence_rule=rule)
     return Session(strategy=strategy, resources=resources, settings=rows, warnings=warnings, peek=settings.ask.peek)
 
 
-def _open_store(settings: Settings, strategy: Strategy) -> LocalStore | None:
+def _open_retriever(settings: Settings, models_dir: Path) -> tuple[Retriever, tuple[WarningRaised, ...]]:
     index_dir = index_dir_of(settings)
+    store = open_index(index_dir, choose_index(index_dir, settings.index.name))
+    freshness = store.freshness()
+    retriever = Retriever(store, _open_encoder(store, models_dir), deleted=freshness.deleted)
+    return retriever, _freshness_warnings(freshness, store)
+
+
+def _open_for_peek(settings: Settings, models_dir: Path) -> tuple[Retriever | None, tuple[WarningRaised, ...]]:
+    """Open the index of a strategy that does not need one: no trouble with it stops the answer, unless it was named."""
     try:
-        return open_index(index_dir, choose_index(index_dir, settings.index.name))
+        return _open_retriever(settings, models_dir)
     except IndexNotFound:
-        # A strategy that never looks up runs without an index, unless one was asked for by name.
-        if strategy.needs_index or settings.index.name is not None:
+        if settings.index.name is not None:
             raise
-        return None
+        return None, ()
+    except (ConfigError, IndexUnusable, ModelError) as error:
+        if settings.index.name is not None:
+            raise
+        return None, (WarningRaised(code="no_peek", message=f"no chunk is shown beside the answer: {error.message}"),)
 
 
 def _open_encoder(store: LocalStore, models_dir: Path) -> Encoder:
@@ -143,15 +153,22 @@ def _load_model(settings: Settings, file: ModelFile) -> LanguageModel:
     )
 
 
-def _evidence_rule(calibration: Calibration | None, store: LocalStore | None) -> EvidenceRule | None:
+def _evidence_rule(calibration: Calibration | None, store: Store) -> EvidenceRule | None:
     """The measured rule, where model and encoder are the ones it was measured with."""
-    if calibration is None or store is None or store.encoder.name != DEFAULT_ENCODER:
+    if calibration is None or store.encoder.name != DEFAULT_ENCODER:
         return None
     if calibration.abstain_uncertainty is None or calibration.abstain_query_score is None:
         return None
     return EvidenceRule(
         max_answer_uncertainty=calibration.abstain_uncertainty, min_query_score=calibration.abstain_query_score
     )
+
+
+def _rule_settings(rule: EvidenceRule | None) -> tuple[Setting, ...]:
+    if rule is None:
+        return ()
+    values = (("max_answer_uncertainty", rule.max_answer_uncertainty), ("min_query_score", rule.min_query_score))
+    return tuple(Setting(name=name, value=value, origin="measured for this model") for name, value in values)
 
 
 def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: ModelFile) -> tuple[WarningRaised, ...]:

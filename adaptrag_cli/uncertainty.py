@@ -43,4 +43,6 @@ def decide(uncertainty: Uncertainty, threshold: float) -> Decision:
         return Decision(retrieve=True, reason=f"uncertainty is undefined: {uncertainty.reason}")
     if uncertainty.value > threshold:
         return Decision(retrieve=True, reason="the draft is uncertain")
+    if uncertainty.value == threshold:
+        return Decision(retrieve=False, reason="tie: u equals the threshold, and the draft is kept")
     return Decision(retrieve=False, reason="the draft is certain enough")

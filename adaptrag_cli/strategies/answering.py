@@ -7,7 +7,15 @@ from collections.abc import Generator, Sequence
 from adaptrag_cli import prompts
 from adaptrag_cli.citations import cited_chunks
 from adaptrag_cli.errors import QueryTooLong
-from adaptrag_cli.events import Candidate, Event, EvidenceJudged, SentenceCited, TokenGenerated, WarningRaised
+from adaptrag_cli.events import (
+    Candidate,
+    Event,
+    EvidenceJudged,
+    Extraction,
+    SentenceCited,
+    TokenGenerated,
+    WarningRaised,
+)
 from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_chunks, judge_cited_answer, judge_short_answer
 from adaptrag_cli.models.base import Generation, Prompt
 from adaptrag_cli.strategies.base import Answer, Resources
@@ -30,14 +38,21 @@ def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) ->
     chunk_ids = tuple(chunk.chunk_id for chunk in shown)
     generating = generate(use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids)
     if cited:
-        generation, traced = yield from _cite(generating, shown)
+        generation, sentences = yield from _cite(generating, shown)
         uncertainty = _uncertainty(generation)
-        verdict = judge_cited_answer(traced)
-    else:
-        generation = yield from generating
-        uncertainty = _uncertainty(generation)
-        verdict = judge_short_answer(generation.text.strip(), uncertainty, use.evidence_rule)
-    return (yield from _conclude(generation.text.strip(), uncertainty, verdict, shown))
+        verdict = judge_cited_answer(sum(1 for sentence in sentences if sentence.markers))
+        text = " ".join(with_markers(sentence) for sentence in sentences)
+        return (yield from _conclude(text, uncertainty, verdict, shown, extraction="cited"))
+    generation = yield from generating
+    uncertainty = _uncertainty(generation)
+    text = generation.text.strip()
+    verdict = judge_short_answer(text, uncertainty, use.evidence_rule)
+    return (yield from _conclude(text, uncertainty, verdict, shown))
+
+
+def with_markers(sentence: SentenceCited) -> str:
+    """A sentence with the numbers of its sources behind it, as the answer shows it."""
+    return sentence.text + "".join(f" [{marker}]" for marker in sentence.markers)
 
 
 def _uncertainty(generation: Generation) -> float | None:
@@ -45,7 +60,11 @@ def _uncertainty(generation: Generation) -> float | None:
 
 
 def _conclude(
-    text: str, uncertainty: float | None, verdict: Verdict, shown: Sequence[Candidate]
+    text: str,
+    uncertainty: float | None,
+    verdict: Verdict,
+    shown: Sequence[Candidate],
+    extraction: Extraction = "whole",
 ) -> Generator[Event, None, Answer]:
     yield EvidenceJudged(
         supported=verdict.supported,
@@ -56,7 +75,7 @@ def _conclude(
     chunk_ids = tuple(chunk.chunk_id for chunk in shown)
     if not verdict.supported:
         return Answer(text=DOCUMENTS_DO_NOT_TELL, source="none", extraction="none", chunk_ids=chunk_ids)
-    return Answer(text=text, source="documents", extraction="whole", chunk_ids=chunk_ids)
+    return Answer(text=text, source="documents", extraction=extraction, chunk_ids=chunk_ids)
 
 
 def _fit_prompt(
@@ -86,12 +105,12 @@ def _fit_prompt(
 
 def _cite(
     generating: Generator[Event, None, Generation], shown: Sequence[Candidate]
-) -> Generator[Event, None, tuple[Generation, int]]:
+) -> Generator[Event, None, tuple[Generation, list[SentenceCited]]]:
     """Pass the events on and, before the first token of each new sentence, say which chunks hold the one before."""
     text = ""
     cited_until = 0
     step = 0
-    traced = 0
+    cited: list[SentenceCited] = []
     while True:
         try:
             event = next(generating)
@@ -101,14 +120,18 @@ def _cite(
         if isinstance(event, TokenGenerated):
             finished = _finished_sentences(text[cited_until:] + event.text, before=len(text) - cited_until)
             for sentence in finished:
-                traced += yield from _cite_sentence(sentence, step, shown)
                 cited_until += len(sentence)
+                if sentence.strip():
+                    cited.append(_cited_sentence(sentence, step, shown))
+                    yield cited[-1]
             text += event.text
             step += 1
         yield event
     for sentence in split_sentences(generation.text[cited_until:]):
-        traced += yield from _cite_sentence(sentence, step, shown)
-    return generation, traced
+        if sentence.strip():
+            cited.append(_cited_sentence(sentence, step, shown))
+            yield cited[-1]
+    return generation, cited
 
 
 def _finished_sentences(text: str, *, before: int) -> list[str]:
@@ -125,15 +148,11 @@ def _finished_sentences(text: str, *, before: int) -> list[str]:
     return finished
 
 
-def _cite_sentence(sentence: str, end_step: int, shown: Sequence[Candidate]) -> Generator[Event, None, int]:
-    """Yield the sentence's markers; return 1 if it could be traced, else 0."""
-    if not sentence.strip():
-        return 0
+def _cited_sentence(sentence: str, end_step: int, shown: Sequence[Candidate]) -> SentenceCited:
     positions = cited_chunks(sentence, [f"{chunk.title}\n{chunk.text}" for chunk in shown])
-    yield SentenceCited(
+    return SentenceCited(
         text=sentence.strip(),
         end_step=end_step,
         chunk_ids=tuple(shown[p].chunk_id for p in positions),
         markers=tuple(p + 1 for p in positions),
     )
-    return 1 if positions else 0

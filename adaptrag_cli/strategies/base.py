@@ -12,7 +12,7 @@ from typing import Literal, Protocol, get_args
 
 from adaptrag_cli.config import AskSettings
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
-from adaptrag_cli.events import AnswerSource, Event, Setting
+from adaptrag_cli.events import AnswerSource, Event, Extraction, Setting
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.models.base import Generation, LanguageModel
 from adaptrag_cli.retrieval import RETRIEVERS, Retriever, RetrieverName
@@ -79,8 +79,7 @@ class Answer:
 
     text: str
     source: AnswerSource
-    extraction: Literal["whole", "draft", "none"]
-    """How `text` comes from the tokens of a phase: `draft` or `answer`, trimmed; `none` is a fixed sentence."""
+    extraction: Extraction
     chunk_ids: tuple[str, ...] = ()
 
 

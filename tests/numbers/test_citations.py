@@ -29,8 +29,19 @@ def test_without_names_the_content_words_decide():
     assert cited_chunks("Visitors may sleep on the pier.", [LAMP, FEE]) == ()
 
 
-def test_the_first_word_is_no_name():
+def test_the_first_word_is_a_name_unless_a_chunk_writes_it_in_lower_case():
     assert cited_chunks("Mooring fee for members is half.", [FEE]) == (0,)
+    fair = "Lyon hosts the annual winter festival."
+    assert cited_chunks("Lyon hosts the annual winter festival.", [fair]) == (0,)
+    assert cited_chunks("Paris hosts the annual winter festival.", [fair]) == ()
+
+
+def test_number_words_are_numbers():
+    rolls = "On Mondays the bakehouse sends twelve rolls and 21 loaves to the pier."
+    assert cited_chunks("The bakehouse sends twelve rolls to the pier.", [rolls]) == (0,)
+    assert cited_chunks("The bakehouse sends 12 rolls and twenty-one loaves to the pier.", [rolls]) == (0,)
+    assert cited_chunks("The bakehouse sends thirteen rolls to the pier.", [rolls]) == ()
+    assert cited_chunks("The bakehouse sends a dozen rolls to the pier.", [rolls]) == ()
 
 
 def test_nothing_to_claim_cites_nothing():

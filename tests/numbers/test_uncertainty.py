@@ -38,7 +38,9 @@ def test_two_tokens_around_the_papers_threshold():
 
 
 def test_equality_answers_from_the_draft():
-    assert not decide(Uncertainty(value=0.25), 0.25).retrieve
+    tie = decide(Uncertainty(value=0.25), 0.25)
+    assert not tie.retrieve
+    assert tie.reason.startswith("tie")
     assert decide(Uncertainty(value=math.nextafter(0.25, 1.0)), 0.25).retrieve
 
 
