@@ -1,0 +1,152 @@
+"""What a session opens, refuses and says before the first question: real index, scripted model."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
+from adaptrag_cli.events import ChunkPeeked, RunFinished, RunStarted, check_laws
+from adaptrag_cli.models.catalogue import find_entry
+from adaptrag_cli.session import Session, open_session
+from fakes import ScriptedModel
+from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
+from plane import PlaneEncoder, plane_index
+
+MODEL = "qwen2.5-coder-0.5b-instruct"
+Open = Callable[..., Session]
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return unsure_model()
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> PlaneEncoder:
+    return PlaneEncoder(tmp_path / "encoder", ANGLES)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, model: ScriptedModel, encoder: PlaneEncoder, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Open a session over one index, with the scripted model in the place of the 0.5B."""
+    (tmp_path / "models").mkdir()
+    path = tmp_path / "models" / find_entry(MODEL).file
+    with path.open("wb") as file:
+        file.truncate(find_entry(MODEL).size_bytes or 0)  # a hole of the right size
+    plane_index(tmp_path, DOCUMENTS, encoder)
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", lambda *_, **__: model)
+    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: encoder)
+
+    def open_with(**flags: object) -> Session:
+        given = {"models.answer": MODEL, "models.dir": tmp_path / "models", "index.dir": tmp_path / "indexes"}
+        return open_session(load_settings(flags=given | {k.replace("__", "."): v for k, v in flags.items()}))
+
+    return open_with
+
+
+def test_the_measured_threshold_is_used_and_its_origin_told(opened: Open):
+    session = opened()
+    threshold = find_entry(MODEL).calibration.threshold
+    assert session.options.threshold == threshold
+    row = next(row for row in session.settings if row.name == "threshold")
+    assert (row.value, row.origin) == (threshold, "measured for this model")
+    assert session.warnings == ()
+
+
+def test_a_typed_threshold_wins(opened: Open):
+    session = opened(ask__threshold=0.75)
+    row = next(row for row in session.settings if row.name == "threshold")
+    assert (session.options.threshold, row.origin) == (0.75, "--threshold")
+
+
+def test_an_uncalibrated_model_uses_the_papers_threshold_and_says_so(opened: Open, tmp_path: Path):
+    other = tmp_path / "other.gguf"
+    other.write_bytes(b"GGUF" + bytes(64))
+    session = opened(models__answer=str(other))
+    assert session.options.threshold == 0.001
+    assert [w.code for w in session.warnings] == ["threshold_uncalibrated"]
+
+
+def test_a_question_runs_and_its_trace_holds_the_settings(opened: Open):
+    events = list(opened(ask__top_k=2).ask(QUERY))
+    check_laws(events)
+    started, end = events[0], events[-1]
+    assert isinstance(started, RunStarted)
+    assert isinstance(end, RunFinished)
+    assert {"threshold", "top_k", "ais", "retriever"} <= {row.name for row in started.settings}
+    assert end.answer == "Ottilie Brandt"
+
+
+def test_names_are_checked_before_anything_is_loaded(opened: Open, monkeypatch: pytest.MonkeyPatch):
+    def never(*_: object, **__: object) -> ScriptedModel:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", never)
+    with pytest.raises(UnknownName, match="did you mean 'always'"):
+        opened(ask__strategy="allways")
+    with pytest.raises(IndexNotFound):
+        opened(index__name="elsewhere")
+    with pytest.raises(ModelNotFound):
+        opened(models__answer="smollm2-135m-instruct")
+
+
+def test_changed_and_deleted_files_are_told_with_the_remedy(opened: Open, tmp_path: Path):
+    (tmp_path / "corpus" / "lamp.md").unlink()
+    (tmp_path / "corpus" / "goats.txt").write_text("The goats are white, all of them.", encoding="utf-8")
+    warning = next(w for w in opened().warnings if w.code == "index_not_fresh")
+    assert "1 file changed, 1 file deleted since indexing" in warning.message
+    assert "adaptrag index" in warning.message
+
+
+def test_a_deleted_document_is_not_quoted(opened: Open, tmp_path: Path):
+    (tmp_path / "corpus" / "lamp.md").unlink()
+    end = list(opened(ask__top_k=2).ask(QUERY))[-1]
+    assert isinstance(end, RunFinished)
+    assert not [chunk_id for chunk_id in end.chunk_ids if chunk_id.startswith("lamp.md")]
+
+
+def test_another_encoder_is_refused_in_one_line_that_names_the_command(opened: Open, encoder: PlaneEncoder):
+    encoder.fingerprint = replace(encoder.fingerprint, file_sha256="f" * 64)
+    with pytest.raises(IndexStale) as failure:
+        opened()
+    assert "adaptrag index" in failure.value.hint
+
+
+def test_several_indexes_ask_for_a_name(opened: Open, tmp_path: Path):
+    shutil.copytree(tmp_path / "indexes" / "plane", tmp_path / "indexes" / "second")
+    with pytest.raises(ConfigError, match="several indexes"):
+        opened()
+
+
+def test_never_shows_a_peek_but_no_trouble_with_an_index_stops_it(opened: Open, tmp_path: Path, encoder: PlaneEncoder):
+    assert [e for e in opened(ask__strategy="never").ask(QUERY) if isinstance(e, ChunkPeeked)]
+    encoder.fingerprint = replace(encoder.fingerprint, file_sha256="f" * 64)
+    session = opened(ask__strategy="never")
+    assert [w.code for w in session.warnings] == ["no_peek"]
+    assert isinstance(list(session.ask(QUERY))[-1], RunFinished)
+    assert opened(ask__strategy="never", ask__peek=False).warnings == ()
+    shutil.rmtree(tmp_path / "indexes")
+    assert opened(ask__strategy="never").warnings == ()
+
+
+def test_an_index_that_was_named_must_open_even_for_never(opened: Open):
+    with pytest.raises(IndexNotFound):
+        opened(ask__strategy="never", index__name="elsewhere")
+
+
+def test_gpu_layers_that_were_asked_for_in_vain_are_told(opened: Open, model: ScriptedModel, monkeypatch):
+    info = replace(model.info, gpu_layers_requested="all", gpu_reason="this build cannot offload")
+    monkeypatch.setattr(ScriptedModel, "info", info)
+    warning = next(w for w in opened().warnings if w.code == "gpu_not_used")
+    assert warning.message == "this build cannot offload"
+
+
+def test_notes_of_the_load_are_told(opened: Open, model: ScriptedModel, monkeypatch):
+    monkeypatch.setattr(ScriptedModel, "info", replace(model.info, notes=("the model file has no chat template",)))
+    assert [w.message for w in opened().warnings] == ["the model file has no chat template"]
