@@ -40,7 +40,6 @@ HEAVY = {
     "onnxscript",
     "pptx",
     "pypdfium2",
-    "rank_bm25",
     "scipy",
     "semantic_text_splitter",
     "sentence_transformers",
