@@ -47,9 +47,9 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         title="Two documents are needed",
-        query="What is the name of the skiff of the keeper of Gauge Nine?",
+        query="Where did the man who ground the mirror of Long Bess learn his trade?",
         expected="documents",
-        lesson="One document says who keeps the gauge, another what that person rows: neither holds the answer alone.",
+        lesson="A manual says who ground the mirror, a history where that man learned his trade: neither tells it alone.",
     ),
     Case(
         title="Nobody knows",
