@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaptrag_cli.config import Settings
-from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.errors import ConfigError, UnknownName
 from adaptrag_cli.session import index_dir_of, models_dir_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ def fetch_models(settings: Settings, on_progress: OnProgress) -> None:
     Raises:
         DownloadError: no source delivered a model.
     """
-    from adaptrag_cli.models.catalogue import ENTRIES
     from adaptrag_cli.models.download import ensure_models
 
-    known = {entry.name for entry in ENTRIES}
     wanted = (settings.models.encoder, settings.models.answer)
-    ensure_models([name for name in wanted if name in known], models_dir_of(settings), on_progress)
+    ensure_models([name for name in wanted if _is_in_catalogue(name)], models_dir_of(settings), on_progress)
 
 
 def index_corpus(settings: Settings, on_progress: Callable[[BuildProgress], None] = lambda _: None) -> IndexReport:
@@ -58,6 +56,16 @@ def index_corpus(settings: Settings, on_progress: Callable[[BuildProgress], None
         options=BuildOptions(use_gitignore=False),
         on_progress=on_progress,
     )
+
+
+def _is_in_catalogue(name: str) -> bool:
+    from adaptrag_cli.models.catalogue import find_entry
+
+    try:
+        find_entry(name)
+    except UnknownName:
+        return False
+    return True
 
 
 def _refuse_foreign_index(index_dir: Path) -> None:

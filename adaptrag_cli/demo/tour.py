@@ -49,7 +49,7 @@ CASES: tuple[Case, ...] = (
         title="Two documents are needed",
         query="Where did the man who ground the mirror of Long Bess learn his trade?",
         expected="documents",
-        lesson="A manual says who ground the mirror, a history where that man learned his trade: neither tells it alone.",
+        lesson="A manual tells who ground the mirror, a history where he learned his trade: neither is enough alone.",
     ),
     Case(
         title="Nobody knows",
