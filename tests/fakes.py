@@ -111,9 +111,6 @@ class ScriptedModel:
         text = f"<user>{user_text}</user>\n<assistant>"
         return Prompt(text=text, token_ids=tuple(_token_id(word) for word in _WORDS.findall(text)))
 
-    def count_tokens(self, text: str) -> int:
-        return len(_WORDS.findall(text))
-
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
     ) -> Generator[Token, None, Generation]:

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written, hashed, flushed to the disk, and put in place in one step."""
+"""Files of an index that survive a crash: hashed while they are written, and flushed to the disk."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from adaptrag_cli.disk import flush_to_disk
 from adaptrag_cli.errors import AdaptRAGError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-_READ_BYTES = 1 << 20
 
 
 class DurableFile:
@@ -56,12 +55,6 @@ class DurableFile:
             self._file.close()
 
 
-def flush_to_disk(file: IO[bytes]) -> None:
-    """Push what was written through to the disk."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
 def write_array(path: Path, values: NDArray[Any]) -> DurableFile:
     """Write one array as `.npy`, without pickle."""
     import numpy as np
@@ -69,33 +62,6 @@ def write_array(path: Path, values: NDArray[Any]) -> DurableFile:
     with DurableFile(path) as file:
         np.lib.format.write_array(cast("IO[bytes]", file), values, allow_pickle=False)
     return file
-
-
-def replace_durably(path: Path, data: bytes) -> None:
-    """Put new content in place of a file in one step: readers see the old or the new, never a part."""
-    beside = path.with_name(f".{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(data)
-        flush_to_disk(file)
-    beside.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new and renamed names in a folder survive a power cut."""
-    if os.name == "nt":  # Windows cannot open a folder, and its journal orders renames
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from adaptrag_cli.index.durable import flush_to_disk, sync_folder
+from adaptrag_cli.disk import flush_to_disk, sync_to_disk
 from adaptrag_cli.models.base import EncoderFingerprint
 
 KEY_BYTES = 16
@@ -114,7 +114,7 @@ class EmbeddingLog:
             self._file.truncate(0)
             self._file.write(self._header)
             flush_to_disk(self._file)
-            sync_folder(self.path.parent)
+            sync_to_disk(self.path.parent)
             return
         good = 0
         while len(data := self._file.read(self._record.itemsize)) == self._record.itemsize:

@@ -20,10 +20,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from adaptrag_cli.disk import replace_durably, sync_to_disk
 from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.index.chunk_file import ChunkReader, ChunkWriter
 from adaptrag_cli.index.dense import write_vectors
-from adaptrag_cli.index.durable import DurableFile, replace_durably, sync_folder, write_array
+from adaptrag_cli.index.durable import DurableFile, write_array
 from adaptrag_cli.index.embedding_log import KEY_BYTES
 from adaptrag_cli.index.manifest import CURRENT, GENERATIONS, Current, Manifest, StoredFile, encode_manifest
 from adaptrag_cli.index.sparse import StatisticsBuilder, TermStatistics, encode_terms
@@ -191,9 +192,9 @@ def publish(folder: Path, writer: GenerationWriter, manifest: Manifest) -> None:
     data = encode_manifest(manifest)
     with DurableFile(writer.folder / "manifest-1.json") as file:
         file.write(data)
-    sync_folder(writer.folder)
+    sync_to_disk(writer.folder)
     writer.folder.rename(writer.folder.with_name(generation))
-    sync_folder(folder / GENERATIONS)
+    sync_to_disk(folder / GENERATIONS)
     replace_durably(
         folder / CURRENT, Current(generation=generation, manifest="manifest-1.json", sha256=file.sha256).encode()
     )
@@ -206,7 +207,7 @@ def republish(folder: Path, current: Current, manifest: Manifest) -> None:
     path.unlink(missing_ok=True)  # of a run that was killed before the swap
     with DurableFile(path) as file:
         file.write(encode_manifest(manifest))
-    sync_folder(path.parent)
+    sync_to_disk(path.parent)
     replace_durably(folder / CURRENT, replace(current, manifest=path.name, sha256=file.sha256).encode())
     (path.parent / current.manifest).unlink(missing_ok=True)
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adaptrag_cli.disk import sha256_of
 from adaptrag_cli.documents import folder as documents_folder
 from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexNotFound
 from adaptrag_cli.index import generation as layout
 from adaptrag_cli.index.chunk_file import ChunkReader
 from adaptrag_cli.index.dense import DenseIndex
-from adaptrag_cli.index.durable import sha256_of
 from adaptrag_cli.index.embedding_log import KEY_BYTES
 from adaptrag_cli.index.manifest import (
     GENERATIONS,

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from adaptrag_cli.disk import sha256_of
 from adaptrag_cli.documents.base import Document
 from adaptrag_cli.documents.chunking import Chunker
 from adaptrag_cli.documents.folder import Scan, Skipped, SourceFile
 from adaptrag_cli.documents.loaders import load
-from adaptrag_cli.index.durable import sha256_of
 from adaptrag_cli.index.embedding_log import text_key
 from adaptrag_cli.index.generation import GenerationWriter, StoredDocument, StoredSource
 from adaptrag_cli.index.previous import DocumentKey, Previous, document_digest, keyed

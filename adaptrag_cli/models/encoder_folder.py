@@ -13,7 +13,7 @@ import msgspec
 
 from adaptrag_cli.errors import ModelError
 from adaptrag_cli.locations import user_data_dir
-from adaptrag_cli.models.stamps import FileStamp, stamp_of
+from adaptrag_cli.models.stamps import FileHash, stamp_of
 
 _EXPORTABLE = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _LEGACY_POOLING = {
@@ -104,7 +104,7 @@ def remembered_sha256(path: Path) -> str:
     note = user_data_dir() / "hashes" / f"{hashlib.sha256(os.fsencode(real)).hexdigest()[:24]}.json"
     now = real.stat()
     try:
-        known = msgspec.json.decode(note.read_bytes(), type=FileStamp)
+        known = msgspec.json.decode(note.read_bytes(), type=FileHash)
         if (known.size, known.mtime_ns) == (now.st_size, now.st_mtime_ns):
             return known.sha256
     except (OSError, msgspec.DecodeError):  # no note, or a broken one, only costs hashing once more

@@ -16,13 +16,14 @@ from adaptrag_cli.models.catalogue import (
     WEIGHTS_FILE,
     CatalogueEntry,
     HubSource,
+    ModelKind,
     encoder_from_hub,
     find_entry,
     is_hub_name,
 )
 from adaptrag_cli.models.stamps import (
     BY_HAND,
-    FileStamp,
+    FileHash,
     Stamp,
     partial_fingerprint,
     pull_lock,
@@ -55,7 +56,6 @@ class EncoderFiles:
 
     folder: Path
     name: str
-    weights: Path
     fingerprint: str
     """Of the weights, as in `ModelFile`."""
     entry: CatalogueEntry | None
@@ -76,10 +76,6 @@ def locate_model(name_or_path: str, models_dir: Path) -> ModelFile:
     entry = find_entry(name_or_path)
     if entry.kind != "answer":
         raise ModelError(f"{entry.name} is of kind {entry.kind}, it cannot write answers", "adaptrag models list")
-    target = models_dir / entry.file
-    if not target.exists():
-        raise not_found(entry, models_dir)
-    _refuse_folder(target)
     return describe_installed(entry, models_dir)
 
 
@@ -88,22 +84,31 @@ def locate_encoder(name_or_path: str, models_dir: Path) -> EncoderFiles:
 
     Raises:
         ModelNotFound: no such folder, or it has no weights.
-        ModelError: its weights are shorter or longer than the model's.
+        ModelError: it is another kind of model, or its weights cannot be read, or are too short or too long.
         UnknownName: neither a path, a hub name nor a catalogue name.
     """
+    return _locate_folder(name_or_path, models_dir, "encoder")
+
+
+def locate_reranker(name_or_path: str, models_dir: Path) -> EncoderFiles:
+    """Find the folder of a cross-encoder, as `locate_encoder` does that of an encoder."""
+    return _locate_folder(name_or_path, models_dir, "reranker")
+
+
+def _locate_folder(name_or_path: str, models_dir: Path, kind: ModelKind) -> EncoderFiles:
     given = Path(name_or_path).expanduser()
     if _looks_like_path(name_or_path) or given.is_dir():
         folder = given.absolute()
         own = _entry_at(folder, models_dir)
-        return _installed_encoder(own, models_dir) if own else _foreign_encoder(folder.name, folder)
+        return _installed_folder(own, models_dir, kind) if own else _foreign_folder(folder.name, folder, kind)
     if not is_hub_name(name_or_path):
-        return _installed_encoder(find_entry(name_or_path), models_dir)
+        return _installed_folder(find_entry(name_or_path), models_dir, kind)
     named = encoder_from_hub(name_or_path)
     if not is_installed(named, models_dir):
         cached = _folder_in_hub_cache(name_or_path)
         if cached is not None:
-            return _foreign_encoder(name_or_path, cached)
-    return _installed_encoder(named, models_dir)
+            return _foreign_folder(name_or_path, cached, kind)
+    return _installed_folder(named, models_dir, kind)
 
 
 def describe_installed(entry: CatalogueEntry, models_dir: Path) -> ModelFile:
@@ -166,7 +171,7 @@ def verify(entry: CatalogueEntry, models_dir: Path) -> ModelFile:
     expected = {} if stamp is None else {name: file.sha256 for name, file in stamp.files.items()}
     if entry.sha256:
         expected[weights.name] = entry.sha256
-    found: dict[str, FileStamp] = {}
+    found: dict[str, FileHash] = {}
     for name in sorted(expected.keys() | {weights.name}):
         path = weights.parent / name
         if not path.is_file():
@@ -237,18 +242,11 @@ def _looks_like_path(text: str) -> bool:
 
 def _locate_given(path: Path, models_dir: Path) -> ModelFile:
     path = path.absolute()
-    if not path.exists():
-        raise ModelNotFound(f"no model file {path}", "give a .gguf file, or a name of: adaptrag models list")
-    _refuse_folder(path)
+    fingerprint = partial_fingerprint(path)
     own = _entry_at(path, models_dir)
     if own is not None:
         return describe_installed(own, models_dir)
-    return ModelFile(path=path, name=path.name, fingerprint=partial_fingerprint(path), entry=None, verified=False)
-
-
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, not a GGUF file", "give the path of the .gguf file in it")
+    return ModelFile(path=path, name=path.name, fingerprint=fingerprint, entry=None, verified=False)
 
 
 def _entry_at(path: Path, models_dir: Path) -> CatalogueEntry | None:
@@ -257,32 +255,29 @@ def _entry_at(path: Path, models_dir: Path) -> CatalogueEntry | None:
     return next((entry for entry in ENTRIES if entry.file == path.name), None)
 
 
-def _installed_encoder(entry: CatalogueEntry, models_dir: Path) -> EncoderFiles:
-    if not entry.is_folder:
-        raise ModelError(f"{entry.name} is an answer model; it cannot encode", "adaptrag models list")
+def _installed_folder(entry: CatalogueEntry, models_dir: Path, kind: ModelKind) -> EncoderFiles:
+    # What a repository of the hub holds is seen when it is loaded.
+    if entry.kind != kind and not is_hub_name(entry.name):
+        cannot = "encode" if kind == "encoder" else "rerank"
+        raise ModelError(f"{entry.name} is of kind {entry.kind}, it cannot {cannot}", "adaptrag models list")
     found = describe_installed(entry, models_dir)
     return EncoderFiles(
-        folder=found.path,
-        name=entry.name,
-        weights=weights_path(entry, models_dir),
-        fingerprint=found.fingerprint,
-        entry=entry,
-        verified=found.verified,
+        folder=found.path, name=entry.name, fingerprint=found.fingerprint, entry=entry, verified=found.verified
     )
 
 
-def _foreign_encoder(name: str, folder: Path) -> EncoderFiles:
+def _foreign_folder(name: str, folder: Path, kind: ModelKind) -> EncoderFiles:
     if not folder.is_dir():
-        raise ModelNotFound(f"no encoder folder {folder}", "give a folder, or a name of: adaptrag models list")
+        raise ModelNotFound(f"no {kind} folder {folder}", "give a folder, or a name of: adaptrag models list")
     # Some sentence-transformers folders keep the transformer in a folder of its own.
     places = (folder / WEIGHTS_FILE, folder / "0_Transformer" / WEIGHTS_FILE)
-    weights = next((path for path in places if path.is_file()), None)
+    weights = next((path for path in places if path.exists()), None)
     if weights is None:
         raise ModelNotFound(
             f"{folder} has no {WEIGHTS_FILE}", "give a sentence-transformers folder with safetensors weights"
         )
     fingerprint = partial_fingerprint(weights)
-    return EncoderFiles(folder=folder, name=name, weights=weights, fingerprint=fingerprint, entry=None, verified=False)
+    return EncoderFiles(folder=folder, name=name, fingerprint=fingerprint, entry=None, verified=False)
 
 
 def _folder_in_hub_cache(repo: str) -> Path | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +16,11 @@ from pathlib import Path
 import msgspec
 
 from adaptrag_cli import locations
-from adaptrag_cli.errors import AdaptRAGError, ModelError, ModelNotFound, RunCancelled
+from adaptrag_cli.errors import AdaptRAGError, ModelError, RunCancelled
+from adaptrag_cli.models.reading import GET_ANOTHER, reading
 
 _MAGIC = b"GGUF"
 _PROBE_SECONDS = 600
-_GET_ANOTHER = "choose another file, or a model of: adaptrag models list"
 
 
 class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,35 +72,27 @@ def probe_gguf(path: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ModelError(f"{path} did not load within {_PROBE_SECONDS} seconds", _GET_ANOTHER) from error
+        raise ModelError(f"{path} did not load within {_PROBE_SECONDS} seconds", GET_ANOTHER) from error
     if child.returncode == 0:
         return
     told = child.stdout.decode("utf-8", "replace").strip()
     if child.returncode == 1 and told:
-        raise ModelError(told, _GET_ANOTHER)
+        raise ModelError(told, GET_ANOTHER)
     if child.returncode == -signal.SIGINT:
         raise RunCancelled("stopped while a model file was checked")
     raise ModelError(
         f"{path} cannot be loaded: a trial in a child process ended with {_how_it_ended(child.returncode)}, "
         "so the file is damaged or too large for this machine",
-        _GET_ANOTHER,
+        GET_ANOTHER,
     )
 
 
 def _require_gguf(path: Path) -> os.stat_result:
-    try:
+    with reading(path), path.open("rb") as file:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise ModelError(f"{path} is {kind}; a GGUF file is needed", _GET_ANOTHER)
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelNotFound(f"no model file at {path}", "adaptrag models list") from error
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror}", _GET_ANOTHER) from error
+        start = file.read(len(_MAGIC))
     if start != _MAGIC:
-        raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF", _GET_ANOTHER)
+        raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF", GET_ANOTHER)
     return status
 
 

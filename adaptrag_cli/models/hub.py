@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from adaptrag_cli.disk import flush_to_disk, sha256_of
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models.catalogue import WEIGHTS_FILE, CatalogueEntry, HubSource
 from adaptrag_cli.models.files import disk_use
 from adaptrag_cli.models.sources import Fetched, OnProgress, Progress, check_disk_space, is_wanted, safe_relative
-from adaptrag_cli.models.stamps import sha256_of
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import ModelInfo
@@ -118,8 +118,7 @@ def _download(
         url = hf_hub_url(repo, file.name, revision=commit, endpoint=_endpoint())
         with _quiet_hub(), _Reported(part, on_bytes, restart=have > file.size) as out:
             http_get(url, out, resume_size=out.tell(), headers=build_hf_headers(), expected_size=file.size)
-            out.flush()
-            os.fsync(out.fileno())
+            flush_to_disk(out)
     found = _key_of(part, file)
     if found != file.key:
         part.unlink()

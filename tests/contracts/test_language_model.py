@@ -134,14 +134,12 @@ def test_leaving_a_call_early_leaves_the_model_usable(model: LanguageModel):
 def test_a_prompt_shows_the_question_and_counts_its_tokens(model: LanguageModel):
     prompt = model.build_prompt("What is a badger?")
     assert "What is a badger?" in prompt.text
-    assert len(prompt) == len(prompt.token_ids) >= model.count_tokens("What is a badger?")
-    assert model.count_tokens("") == 0
+    assert len(prompt) == len(prompt.token_ids) > len(model.build_prompt("")) >= 1
 
 
 @pytest.mark.parametrize("text", ["lone \ud83d surrogate", "a\x00b", "", "日本語 😀", "<|im_end|>"])
 def test_any_text_can_be_asked(model: LanguageModel, text: str):
     assert len(model.build_prompt(text)) >= 1
-    assert model.count_tokens(text) >= (1 if text else 0)
 
 
 def test_a_script_fails_on_a_call_that_it_does_not_hold():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path, PurePosixPath
 
@@ -19,14 +21,16 @@ from adaptrag_cli.models.catalogue import (
     find_entry,
     is_hub_name,
 )
-from adaptrag_cli.models.files import locate_encoder, locate_model
+from adaptrag_cli.models.files import locate_encoder, locate_model, locate_reranker
 from adaptrag_cli.models.sources import is_wanted, safe_relative
+from adaptrag_cli.models.stamps import partial_fingerprint
 
 each_entry = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 
 
 def locate(entry: CatalogueEntry, models_dir: Path) -> object:
-    return (locate_encoder if entry.is_folder else locate_model)(entry.name, models_dir)
+    by_kind = {"answer": locate_model, "encoder": locate_encoder, "reranker": locate_reranker}
+    return by_kind[entry.kind](entry.name, models_dir)
 
 
 @each_entry
@@ -166,8 +170,33 @@ def test_a_path_into_the_models_folder_is_the_catalogue_entry(tmp_path: Path) ->
 
 def test_a_folder_is_no_gguf_file(tmp_path: Path) -> None:
     (tmp_path / "folder.gguf").mkdir()
-    with pytest.raises(ModelError, match="is a folder, not a GGUF file"):
+    with pytest.raises(ModelError, match="is a folder, not a file"):
         locate_model(str(tmp_path / "folder.gguf"), tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(ModelError, match=r"pipe\.gguf is not a regular file"):
+        locate_model(str(tmp_path / "pipe.gguf"), tmp_path)
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match=r"model\.safetensors is not a regular file"):
+        locate_encoder(str(tmp_path), tmp_path / "models")
+
+
+@pytest.mark.parametrize("where", ["model.gguf", "models/Qwen2.5-7B-Instruct-Q4_K_M.gguf"])
+def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"GGUF")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)  # root may read everything
+    with pytest.raises(ModelError) as caught:
+        locate_model(str(path), tmp_path / "models")
+    assert caught.value.message == f"{path} cannot be read: Permission denied"
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -180,6 +209,10 @@ def test_an_encoder_cannot_answer_and_a_model_cannot_encode(tmp_path: Path) -> N
         locate_model(DEFAULT_ENCODER, tmp_path)
     with pytest.raises(ModelError, match="it cannot encode"):
         locate_encoder(DEFAULT_ANSWER_MODEL, tmp_path)
+    with pytest.raises(ModelError, match="bge-reranker-base is of kind reranker, it cannot encode"):
+        locate_encoder("bge-reranker-base", tmp_path)
+    with pytest.raises(ModelError, match="it cannot rerank"):
+        locate_reranker(DEFAULT_ENCODER, tmp_path)
 
 
 @pytest.mark.parametrize("inside", ["model.safetensors", "0_Transformer/model.safetensors"])
@@ -188,7 +221,7 @@ def test_any_sentence_transformers_folder_is_an_encoder(tmp_path: Path, inside: 
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
     found = locate_encoder(str(tmp_path / "mine"), tmp_path / "models")
-    assert (found.folder, found.name, found.weights) == (tmp_path / "mine", "mine", weights)
+    assert (found.folder, found.name, found.fingerprint) == (tmp_path / "mine", "mine", partial_fingerprint(weights))
     assert locate_encoder("mine", tmp_path / "models").folder == tmp_path / "mine"
 
 

