@@ -316,12 +316,15 @@ def _check_other_models(settings: Settings, is_thorough: bool) -> Iterator[Check
 
 
 def _check_indexes(settings: Settings, is_thorough: bool) -> Iterator[Check]:
-    from adaptrag_cli.index.home import index_names
+    from adaptrag_cli.index.home import index_names, unfinished_names
 
     folder, models_dir = index_dir_of(settings), models_dir_of(settings)
     names = index_names(folder)
     if not names:
         yield Check(name="indexes", status="warn", detail=f"none in {folder}", remedy="adaptrag index PATH")
+    for name in unfinished_names(folder):
+        remedy = f"index the same folder again to continue, or: adaptrag indexes remove {name}"
+        yield Check(name=f"index {name}", status="warn", detail="not finished", remedy=remedy)
     for name in names:
         yield from _contained(
             f"index {name}",
@@ -335,9 +338,9 @@ def _check_indexes(settings: Settings, is_thorough: bool) -> Iterator[Check]:
 
 
 def _check_index(folder: Path, name: str, models_dir: Path, is_thorough: bool) -> Iterator[Check]:
-    """Open the index, read a chunk, search dense and sparse, and look for the encoder that it was made with."""
-    from adaptrag_cli.index.home import open_index, verify_index
-    from adaptrag_cli.models.files import locate_encoder
+    """Open the index, read a chunk, search dense and sparse, and compare it with this version and its encoder."""
+    from adaptrag_cli.index.home import check_encoder, open_index, verify_index
+    from adaptrag_cli.models.encoder import load_encoder
 
     store = (verify_index if is_thorough else open_index)(folder, name)
     detail = f"{store.chunk_count:,} chunks of {store.path}, made with {store.encoder.name}"
@@ -345,15 +348,20 @@ def _check_index(folder: Path, name: str, models_dir: Path, is_thorough: bool) -
         found = len(store.sparse_search(store.chunk(0).text, 1))
         best = store.dense_search(store.vectors([0])[0], 1)[0]
         detail += f"; dense search finds a stored vector ({best.score:.3f}), sparse search {found} chunk"
-    locate_encoder(store.encoder.name, models_dir)
+    made_with = store.encoder
+    encoder = load_encoder(
+        made_with.name, models_dir, query_prefix=made_with.query_prefix, document_prefix=made_with.document_prefix
+    )
+    check_encoder(store, encoder.fingerprint)
     freshness = store.freshness()
     count = len(freshness.changed) + len(freshness.deleted) + len(freshness.added)
-    yield Check(
-        name=f"index {name}",
-        status="warn" if count else "ok",
-        detail=f"{detail}; {count} files differ from what was indexed" if count else detail,
-        remedy=store.manifest.index_command() if count else "",
-    )
+    remedy = store.index_command() if count else ""
+    if freshness.root_missing:
+        detail += f"; {store.path} is not there"
+        remedy = "bring it back, or index its documents where they lie now"
+    elif count:
+        detail += f"; {count} files differ from what was indexed"
+    yield Check(name=f"index {name}", status="ok" if freshness.is_fresh else "warn", detail=detail, remedy=remedy)
 
 
 def _check_disk(settings: Settings, is_thorough: bool) -> Iterator[Check]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,18 +12,22 @@ import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.config import Settings, load_settings
+from adaptrag_cli.errors import RunCancelled
 from adaptrag_cli.locations import default_index_dir, default_models_dir
 from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
+    from adaptrag_cli.documents.folder import Skipped
     from adaptrag_cli.index.build import IndexReport
     from adaptrag_cli.index.home import IndexSummary
     from adaptrag_cli.index.local import LocalStore
+    from adaptrag_cli.index.reading import Repaired
 
 _WHAT = "What is read"
 _HOW = "How it is cut"
 _PLACES = "Places"
 _NAMES_SHOWN = 3
+_REASONS_SHOWN = 12
 
 IndexDir = Annotated[
     Path | None,
@@ -62,6 +67,15 @@ def index(
         str | None,
         typer.Option(help="Catalogue name, sentence-transformers folder or hub name.", rich_help_panel=_HOW),
     ] = None,
+    prefixes: Annotated[
+        bool,
+        typer.Option(
+            "--prefixes",
+            help="Put what the encoder was trained with in front of questions and texts ('query: ' and 'passage: ' for "
+            "e5-base-v2); the papers do not.",
+            rich_help_panel=_HOW,
+        ),
+    ] = False,
     include: Annotated[
         list[str] | None,
         typer.Option(metavar="GLOB", help="Read only files like this; may be repeated.", rich_help_panel=_WHAT),
@@ -95,10 +109,10 @@ def index(
     config_file: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make an index of a folder, or bring it up to date: only what changed is read and embedded.
+    """Make an index of a folder, or bring it up to date.
 
-    The index that is there answers until the new one is complete. Stop with Ctrl-C and run the same command again to
-    continue.
+    Every file is hashed; only what changed is parsed and embedded. The index that is there answers until the new one
+    is complete. Stop with Ctrl-C and run the same command again to continue.
 
     Examples: adaptrag index ~/notes | adaptrag index docs --include '*.md' --name handbook |
     adaptrag index corpus.jsonl --body-only
@@ -134,7 +148,14 @@ def index(
         )
         index_name = name or default_name(folder, path)
         models = settings.models.dir or default_models_dir()
-        loaded = load_encoder(settings.models.encoder, models, notify=lambda line: say(printable(line)))
+        prefix = None if prefixes else ""  # None: the encoder's own
+        loaded = load_encoder(
+            settings.models.encoder,
+            models,
+            query_prefix=prefix,
+            document_prefix=prefix,
+            notify=lambda line: say(printable(line)),
+        )
         with showing_build() as on_progress:
             report = build_index(
                 path, name=index_name, index_dir=folder, encoder=loaded, options=options, on_progress=on_progress
@@ -187,6 +208,8 @@ def show_index(
             return
         for key, value in document.items():
             shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
+            if key == "freshness":
+                shown = _freshness_line(store.path, value)
             print(printable(f"{key.replace('_', ' '):<12}  {shown}"))
 
 
@@ -218,11 +241,19 @@ def remove_index(
         from adaptrag_cli.index import home
 
         folder = _index_dir(load_settings(flags={"index.dir": index_dir}, config_file=config_file))
-        chosen = home.choose_index(folder, name)
-        if not yes:
-            typer.confirm(printable(f"Remove index {chosen} in {folder}?"), abort=True, err=True)
-        home.remove_index(folder, chosen)
-        say(printable(f"removed {chosen}"))
+        home.removable_index(folder, name)
+        if not yes and not _is_agreed(f"Remove index {name} in {folder}?"):
+            raise RunCancelled(f"stopped; index {name!r} is still there")
+        home.remove_index(folder, name)
+        say(printable(f"removed {name}"))
+
+
+def _is_agreed(question: str) -> bool:
+    try:
+        return typer.confirm(printable(question), err=True)
+    except typer.Abort:  # Ctrl-C, or nobody is there to answer
+        say()
+        return False
 
 
 def _index_dir(settings: Settings) -> Path:
@@ -261,9 +292,19 @@ def _description(store: LocalStore) -> dict[str, Any]:
             "changed": len(freshness.changed),
             "deleted": len(freshness.deleted),
             "added": len(freshness.added),
+            "deleted_documents": len(freshness.deleted_documents),
+            "root_missing": freshness.root_missing,
         },
-        "update": manifest.index_command(),
+        "update": store.index_command(),
     }
+
+
+def _freshness_line(path: Path, freshness: dict[str, Any]) -> str:
+    if freshness["root_missing"]:
+        return f"{path} is not there"
+    line = ", ".join(f"{key} {freshness[key]}" for key in ("changed", "deleted", "added"))
+    gone = freshness["deleted_documents"]
+    return f"{line}; {gone:,} document{'s' if gone != 1 else ''} gone from what changed" if gone else line
 
 
 def _print_report(report: IndexReport) -> None:
@@ -275,18 +316,25 @@ def _print_report(report: IndexReport) -> None:
     )
     if report.documents_skipped:
         print(f"  {len(report.documents_skipped):,} skipped of {report.files_seen:,} files seen (all of them: --json)")
-    for reason, names in _by_reason(report):
-        more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-        print(printable(f"    {len(names):>5,}  {reason}: {', '.join(names[:_NAMES_SHOWN])}{more}"))
+        _print_reasons(report.documents_skipped)
+    if report.documents_repaired:
+        count = len({repaired.document for repaired in report.documents_repaired})
+        print(f"  {count:,} repaired on reading (all of them: --json)")
+        _print_reasons(report.documents_repaired)
     if not documents:
         say("nothing to ask: no document with text was found")
 
 
-def _by_reason(report: IndexReport) -> list[tuple[str, list[str]]]:
+def _print_reasons(told: Iterable[Skipped | Repaired]) -> None:
     groups: dict[str, list[str]] = defaultdict(list)
-    for skipped in report.documents_skipped:
-        groups[skipped.reason].append(skipped.document)
-    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    for item in told:
+        groups[item.reason].append(item.document)
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    for reason, names in ordered[:_REASONS_SHOWN]:
+        more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+        print(printable(f"    {len(names):>5,}  {reason}: {', '.join(names[:_NAMES_SHOWN])}{more}"))
+    if rest := ordered[_REASONS_SHOWN:]:
+        print(f"    {sum(len(names) for _, names in rest):>5,}  for {len(rest):,} other reasons")
 
 
 def _megabytes(size: int) -> str:

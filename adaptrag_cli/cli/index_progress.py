@@ -72,7 +72,8 @@ def _detail(progress: BuildProgress, seconds: float) -> str:
         )
     if progress.stage == "embedding":
         rate = progress.chunks_embedded / seconds
-        return f"{progress.chunks_embedded:,} of {progress.chunks_to_embed:,} chunks, {rate:.0f} chunks/s"
+        speed = f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
+        return f"{progress.chunks_embedded:,} of {progress.chunks_to_embed:,} chunks, {speed} chunks/s"
     return f"{progress.chunks:,} chunks"
 
 

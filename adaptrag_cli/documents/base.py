@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from adaptrag_cli.errors import DocumentError
+
+
+class TransientDocumentError(DocumentError):
+    """What kept the document from being read may be gone next time, though its bytes are the same."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:

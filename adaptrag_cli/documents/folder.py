@@ -45,6 +45,8 @@ class Skipped:
 
     document: str
     reason: str
+    transient: bool = False
+    """It may be readable next time, though its bytes are the same (a timeout, a missing right)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from typing import IO
 
 import msgspec
 
-from adaptrag_cli.documents.base import Document
+from adaptrag_cli.documents.base import Document, TransientDocumentError
 from adaptrag_cli.documents.folder import SourceFile
 from adaptrag_cli.errors import DocumentError
 
@@ -51,6 +51,7 @@ class _Request:
 class _Reply:
     document: Document | None = None
     reason: str = ""
+    transient: bool = False
 
 
 class ParserProcess:
@@ -66,7 +67,8 @@ class ParserProcess:
         """Call `loader` (`module:function`) on the file in the child.
 
         Raises:
-            DocumentError: the loader's own reason, a timeout, or the child's death.
+            DocumentError: the loader's own reason.
+            TransientDocumentError: a timeout, the child's death, or the system's refusal.
         """
         request = _Request(
             loader=loader, path=os.fsencode(file.path), name=file.name, size=file.size, mtime_ns=file.mtime_ns
@@ -75,7 +77,7 @@ class ParserProcess:
             data = self._ask(msgspec.json.encode(request))
         reply = msgspec.json.decode(data, type=_Reply)
         if reply.document is None:
-            raise DocumentError(reply.reason)
+            raise TransientDocumentError(reply.reason) if reply.transient else DocumentError(reply.reason)
         return reply.document
 
     def close(self) -> None:
@@ -91,15 +93,15 @@ class ParserProcess:
             data = self._replies.get(timeout=self.timeout)
         except queue.Empty:
             self._stop()
-            raise DocumentError(f"timed out after {self.timeout:g} s") from None
+            raise TransientDocumentError(f"timed out after {self.timeout:g} s") from None
         except BaseException as error:  # Ctrl-C in the middle of an exchange would shift all later replies by one
             self._stop()
             if isinstance(error, OSError):
-                raise DocumentError("its parser crashed") from error
+                raise TransientDocumentError("its parser crashed") from error
             raise
         if not data:
             self._stop()
-            raise DocumentError("its parser crashed")
+            raise TransientDocumentError("its parser crashed")
         return data
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -171,9 +173,9 @@ def _answer(request: _Request) -> _Reply:
     except DocumentError as error:
         return _Reply(reason=one_line(error.message))
     except OSError as error:
-        return _Reply(reason=one_line(f"cannot be read: {error.strerror or error}"))
+        return _Reply(reason=one_line(f"cannot be read: {error.strerror or error}"), transient=True)
     except MemoryError:
-        return _Reply(reason="needs too much memory")
+        return _Reply(reason="needs too much memory", transient=True)
     except RecursionError:
         return _Reply(reason="nested too deeply")
     except (

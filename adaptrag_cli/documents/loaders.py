@@ -7,13 +7,15 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from adaptrag_cli.documents.base import Document
+from adaptrag_cli.documents.base import Document, TransientDocumentError
 from adaptrag_cli.documents.folder import Skipped, SourceFile
 from adaptrag_cli.documents.formats import SUPPORTED_SUFFIXES, Format, format_of
 from adaptrag_cli.errors import DocumentError
 
-__all__ = ["MAX_BYTES", "SUPPORTED_SUFFIXES", "load"]
+__all__ = ["LOADER_VERSION", "MAX_BYTES", "SUPPORTED_SUFFIXES", "load"]
 
+LOADER_VERSION = 1
+"""Raise it whenever a file can give another text, place or reason: unchanged files are then read again."""
 MAX_BYTES = 256 * 1024 * 1024
 """Largest file that is read; JSON lines are streamed and may be larger."""
 
@@ -33,18 +35,20 @@ def load(file: SourceFile, *, timeout: float = 60.0) -> Iterator[Document | Skip
                 raise DocumentError("no text")
             yield item
     except DocumentError as error:
-        yield Skipped(document=file.name, reason=error.message)
+        transient = isinstance(error, TransientDocumentError)
+        yield Skipped(document=file.name, reason=error.message, transient=transient)
     except OSError as error:
-        yield Skipped(document=file.name, reason=f"cannot be read: {error.strerror or error}")
-    except (RecursionError, MemoryError) as error:
-        deep = isinstance(error, RecursionError)
-        yield Skipped(document=file.name, reason="nested too deeply" if deep else "needs too much memory")
+        yield Skipped(document=file.name, reason=f"cannot be read: {error.strerror or error}", transient=True)
+    except RecursionError:
+        yield Skipped(document=file.name, reason="nested too deeply")
+    except MemoryError:
+        yield Skipped(document=file.name, reason="needs too much memory", transient=True)
 
 
 def _check(file: SourceFile, form: Format) -> None:
     status = file.path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise DocumentError("no longer a regular file")
+        raise TransientDocumentError("no longer a regular file")
     if status.st_size == 0:
         raise DocumentError("empty file")
     if status.st_size > MAX_BYTES and not form.many:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from adaptrag_cli import __version__
 from adaptrag_cli.documents.chunking import Chunker
 from adaptrag_cli.documents.folder import Scan, Skipped, scan
+from adaptrag_cli.documents.loaders import LOADER_VERSION
 from adaptrag_cli.errors import IndexCorrupt, IndexNotFound, IndexStale, ModelError, RunCancelled
 from adaptrag_cli.index.durable import writing_to
 from adaptrag_cli.index.embedding_log import EmbeddingLog
@@ -39,7 +40,7 @@ from adaptrag_cli.index.manifest import (
     read_current,
 )
 from adaptrag_cli.index.previous import Previous
-from adaptrag_cli.index.reading import HashedFile, MissingText, RowReader, Tally, hash_files, is_unchanged
+from adaptrag_cli.index.reading import HashedFile, MissingText, Repaired, RowReader, Tally, hash_files, is_unchanged
 from adaptrag_cli.index.sparse import StatisticsBuilder
 from adaptrag_cli.index.tokeniser import TOKENISER_VERSION
 from adaptrag_cli.models.base import Encoder, EncoderFingerprint
@@ -102,6 +103,8 @@ class IndexReport:
     chunks: int
     chunks_embedded: int
     seconds: float
+    documents_repaired: tuple[Repaired, ...] = ()
+    """Indexed all the same; a document may be told more than once."""
     notes: tuple[str, ...] = ()
     """Why more was done than the documents ask for."""
 
@@ -116,6 +119,7 @@ class IndexReport:
             "documents_unchanged": self.documents_unchanged,
             "documents_removed": self.documents_removed,
             "documents_skipped": [{"document": s.document, "reason": s.reason} for s in self.documents_skipped],
+            "documents_repaired": [{"document": r.document, "reason": r.reason} for r in self.documents_repaired],
             "chunks": self.chunks,
             "chunks_embedded": self.chunks_embedded,
             "seconds": round(self.seconds, 3),
@@ -190,6 +194,7 @@ class _Build:
             overlap=options.overlap,
             body_only=options.body_only,
             tokeniser_version=TOKENISER_VERSION,
+            loader_version=LOADER_VERSION,
         )
         self._scan = scan(
             path,
@@ -243,9 +248,13 @@ class _Build:
         if self._options.rebuild:
             self._notes.append("--rebuild: everything is read and embedded again")
         elif old.encoder != new.encoder:
-            self._notes.append(f"made with another encoder before ({old.encoder.name}): everything is embedded again")
+            what = f"another encoder before ({old.encoder.name})"
+            if old.encoder.name == new.encoder.name:
+                what = f"other files or prefixes of {old.encoder.name} before"
+            self._notes.append(f"made with {what}: everything is embedded again")
         elif old != new:
-            self._notes.append("made with other chunk settings before: everything is read again")
+            what = "by another version of adaptrag" if old.settings == new.settings else "with other chunk settings"
+            self._notes.append(f"made {what} before: everything is read again")
         if before.path != str(self._path):
             self._notes.append(f"this index held {before.path} before")
 
@@ -339,6 +348,7 @@ class _Build:
             fingerprint=content_fingerprint(self._recipe, writer.stored),
             stored=dict(writer.stored),
             files=_stamps(found),
+            unread=self._tally.unread,
         )
 
     @property
@@ -354,6 +364,7 @@ class _Build:
             root=str(found.root),
             selection=self._selection,
             files=_stamps(found),
+            unread=self._tally.unread,
         )
         if manifest != store.manifest:
             with writing_to(self._folder):
@@ -384,6 +395,7 @@ class _Build:
             documents_unchanged=tally.unchanged,
             documents_removed=tally.removed,
             documents_skipped=tuple(sorted(tally.skipped, key=lambda s: (s.document, s.reason))),
+            documents_repaired=tuple(sorted(tally.repaired, key=lambda r: (r.document, r.reason))),
             chunks=chunks,
             chunks_embedded=embedded,
             seconds=0.0,

@@ -8,11 +8,12 @@ NAME/generations/gNNNNNN.partial/  one that is being written
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaptrag_cli.disk import replace_durably, sync_to_disk
-from adaptrag_cli.documents.base import Chunk
+from adaptrag_cli.documents.base import Chunk, Document
 from adaptrag_cli.index.chunk_file import ChunkReader, ChunkWriter
 from adaptrag_cli.index.dense import write_vectors
 from adaptrag_cli.index.durable import DurableFile, write_array
@@ -80,9 +81,22 @@ class StoredSource:
 
     name: str
     sha256: str
+    """Empty when a part may be readable next time, so that the file is read again."""
     documents: tuple[StoredDocument, ...]
     skipped: tuple[tuple[str, str], ...] = ()
     """Parts that were not indexed, each with its reason."""
+    repaired: tuple[tuple[str, str], ...] = ()
+    """Documents that were repaired on reading, each with what was done."""
+
+
+def document_digest(document: Document) -> str:
+    """Hash of all that decides a document's chunks, except the line it starts on, which only moves them."""
+    content = asdict(document)
+    for moved in ("name", "source", "first_line", "notes"):
+        del content[moved]
+    content["has_lines"] = document.first_line > 0
+    content["lines"] = [line - document.first_line for line in document.lines]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def encode_catalogue(sources: Iterable[StoredSource]) -> bytes:

@@ -8,11 +8,13 @@ import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from adaptrag_cli.documents.chunking import CHUNKER_VERSION
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable
 from adaptrag_cli.index.durable import writing_to
 from adaptrag_cli.index.local import LocalStore, open_current
 from adaptrag_cli.index.lock import writer_lock
 from adaptrag_cli.index.manifest import CURRENT, GENERATIONS
+from adaptrag_cli.index.tokeniser import TOKENISER_VERSION
 from adaptrag_cli.locations import INDEX_MARKER
 from adaptrag_cli.models.base import EncoderFingerprint
 
@@ -114,11 +116,12 @@ def choose_index(index_dir: Path, name: str | None) -> str:
 
 
 def check_encoder(store: LocalStore, encoder_fingerprint: EncoderFingerprint) -> None:
-    """Refuse an index whose vectors the encoder's cannot be compared with.
+    """Refuse an index that this version cuts or searches otherwise, or whose vectors the encoder's do not compare with.
 
     Raises:
         IndexStale: naming what differs and the command that brings it up to date.
     """
+    check_versions(store)
     stored, wanted = asdict(store.encoder), asdict(encoder_fingerprint)
     different = [key for key in stored if stored[key] != wanted[key]]
     if not different:
@@ -127,8 +130,26 @@ def check_encoder(store: LocalStore, encoder_fingerprint: EncoderFingerprint) ->
     raise IndexStale(
         f"index {store.name!r} was made with encoder {store.encoder.name}, whose {key.replace('_', ' ')} is"
         f" {_short(stored[key])}, not {_short(wanted[key])}",
-        f"bring it up to date with: {store.manifest.index_command(encoder=encoder_fingerprint.name)}",
+        f"bring it up to date with: {store.index_command(encoder=encoder_fingerprint.name)}",
     )
+
+
+def check_versions(store: LocalStore) -> None:
+    """Refuse an index whose chunks or words were made by other code than this version's.
+
+    Raises:
+        IndexStale: naming what differs and the command that brings it up to date.
+    """
+    recipe = store.manifest.recipe
+    for what, stored, ours in (
+        ("chunker", recipe.chunker_version, CHUNKER_VERSION),
+        ("tokeniser", str(recipe.tokeniser_version), str(TOKENISER_VERSION)),
+    ):
+        if stored != ours:
+            raise IndexStale(
+                f"index {store.name!r} was made with version {stored} of the {what}, this adaptrag has version {ours}",
+                f"bring it up to date with: {store.index_command()}",
+            )
 
 
 def index_names(index_dir: Path) -> tuple[str, ...]:
@@ -138,9 +159,17 @@ def index_names(index_dir: Path) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in index_dir.iterdir() if _is_index(path)))
 
 
+def unfinished_names(index_dir: Path) -> tuple[str, ...]:
+    """Names of what first runs that were interrupted, or are not done, have left; sorted."""
+    if not index_dir.is_dir():
+        return ()
+    return tuple(sorted(path.name for path in index_dir.iterdir() if _is_unfinished(path)))
+
+
 def list_indexes(index_dir: Path) -> tuple[IndexSummary, ...]:
-    """Describe every index; a broken one tells its problem."""
-    return tuple(_summary(index_dir, name) for name in index_names(index_dir))
+    """Describe every index; a broken or unfinished one tells its problem."""
+    names = sorted((*index_names(index_dir), *unfinished_names(index_dir)))
+    return tuple(_summary(index_dir, name) for name in names)
 
 
 def verify_index(index_dir: Path, name: str) -> LocalStore:
@@ -154,24 +183,37 @@ def verify_index(index_dir: Path, name: str) -> LocalStore:
     return store
 
 
+def removable_index(index_dir: Path, name: str) -> Path:
+    """The folder of an index, or of what an interrupted first run has left of one.
+
+    Raises:
+        IndexNotFound: there is none of that name.
+    """
+    folder = index_folder(index_dir, name)
+    if not (_is_index(folder) or _is_unfinished(folder)):
+        raise _not_found(index_dir, name)
+    return folder
+
+
 def remove_index(index_dir: Path, name: str) -> None:
-    """Remove an index; a process that has it open keeps answering.
+    """Remove an index, finished or not; a process that has it open keeps answering.
 
     Raises:
         IndexNotFound: there is none of that name.
         IndexBusy: another process is writing it.
     """
-    folder = index_folder(index_dir, name)
-    if not _is_index(folder):
-        raise _not_found(index_dir, name)
+    folder = removable_index(index_dir, name)
     with writer_lock(index_dir, name), writing_to(folder):
-        (folder / CURRENT).unlink()  # first, so that a half-removed index is none
+        (folder / CURRENT).unlink(missing_ok=True)  # first, so that a half-removed index is none
         shutil.rmtree(folder)
 
 
 def _summary(index_dir: Path, name: str) -> IndexSummary:
     folder = index_dir / name
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    if not _is_index(folder):
+        problem = f"not finished: index the same folder again to continue, or: adaptrag indexes remove {name}"
+        return IndexSummary(name=name, path="", documents=0, chunks=0, encoder="", bytes=size, problem=problem)
     try:
         manifest = open_index(index_dir, name).manifest
     except IndexUnusable as error:
@@ -188,6 +230,16 @@ def _summary(index_dir: Path, name: str) -> IndexSummary:
 
 def _is_index(folder: Path) -> bool:
     return _NAME.fullmatch(folder.name) is not None and (folder / CURRENT).is_file()
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """No generation answers yet, and nothing else is in it but what a build writes."""
+    return (
+        _NAME.fullmatch(folder.name) is not None
+        and (folder / GENERATIONS).is_dir()
+        and not (folder / CURRENT).is_file()
+        and all(_OUR_FILES.fullmatch(path.name) for path in folder.iterdir())
+    )
 
 
 def _not_found(index_dir: Path, name: str) -> IndexNotFound:

@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaptrag_cli.disk import sha256_of
-from adaptrag_cli.documents import folder as documents_folder
 from adaptrag_cli.documents.base import Chunk
-from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexNotFound
+from adaptrag_cli.errors import IndexCorrupt, IndexNotFound
 from adaptrag_cli.index import generation as layout
 from adaptrag_cli.index.chunk_file import ChunkReader
 from adaptrag_cli.index.dense import DenseIndex
 from adaptrag_cli.index.embedding_log import KEY_BYTES
+from adaptrag_cli.index.freshness import compare_with_disk
 from adaptrag_cli.index.manifest import (
     GENERATIONS,
     Current,
-    FileStamp,
     Manifest,
     read_current,
     read_manifest,
@@ -110,25 +109,12 @@ class LocalStore:
         return self._dense.vectors[np.asarray(rows, dtype=np.int64)]
 
     def freshness(self) -> Freshness:
-        """Compare names, sizes and times of files with the manifest; reads no content."""
-        selection = self.manifest.selection
-        try:
-            scan = documents_folder.scan(
-                self.path,
-                include=selection.include,
-                exclude=selection.exclude,
-                use_gitignore=selection.use_gitignore,
-                avoid=(self.folder.parent,),
-            )
-        except ConfigError:  # the folder itself is gone
-            return Freshness(deleted=tuple(self.manifest.files))
-        now = {file.name: FileStamp(size=file.size, mtime_ns=file.mtime_ns) for file in scan.files}
-        then = self.manifest.files
-        return Freshness(
-            changed=tuple(name for name in then if name in now and now[name] != then[name]),
-            deleted=tuple(name for name in then if name not in now),
-            added=tuple(name for name in now if name not in then),
-        )
+        """Compare names, sizes and times of files with the manifest; reads only corpora that have changed."""
+        return compare_with_disk(self.manifest, self.catalogue, avoid=self.folder.parent)
+
+    def index_command(self, *, encoder: str | None = None) -> str:
+        """The command that brings this very index up to date, or makes it with another encoder."""
+        return self.manifest.index_command(encoder=encoder, index_dir=self.folder.parent)
 
     def verify(self) -> None:
         """Hash every file, then search with a stored vector and a stored chunk.
@@ -234,7 +220,7 @@ class LocalStore:
                 raise self._corrupt(name, f"holds {arrays[name].dtype} {arrays[name].shape}, not {shape}")
 
     def _corrupt(self, name: str, what: str) -> IndexCorrupt:
-        return IndexCorrupt(f"{self._home / name} {what}", rebuild_hint(self.name, self.manifest.path))
+        return IndexCorrupt(f"{self._home / name} {what}", rebuild_hint(self.folder, self.manifest.path))
 
 
 def _hits(rows: NDArray[np.int64], scores: NDArray[np.float64]) -> tuple[Hit, ...]:
@@ -257,4 +243,4 @@ def open_current(folder: Path) -> LocalStore:
             return LocalStore(folder, current, read_manifest(folder, current))
         except FileNotFoundError as error:
             missing = str(error.filename)
-    raise IndexCorrupt(f"{missing} is missing", rebuild_hint(folder.name))
+    raise IndexCorrupt(f"{missing} is missing", rebuild_hint(folder))

@@ -11,14 +11,15 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from adaptrag_cli.config import ModelSettings
-from adaptrag_cli.errors import IndexCorrupt, IndexStale
+from adaptrag_cli.config import IndexSettings, ModelSettings, load_settings
+from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexStale
+from adaptrag_cli.locations import default_index_dir
 from adaptrag_cli.models.base import EncoderFingerprint
 
 FORMAT_VERSION = 1
@@ -54,6 +55,27 @@ class Recipe:
     overlap: int
     body_only: bool
     tokeniser_version: int
+    loader_version: int = 0
+    """0: written before loaders had a version."""
+
+    @property
+    def settings(self) -> tuple[int | None, int, bool]:
+        """How the user wants documents cut."""
+        return self.chunk_tokens, self.overlap, self.body_only
+
+    @property
+    def chunker_version(self) -> str:
+        """The version of the chunker's code."""
+        return self.chunker.partition(":")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreadFile:
+    """A file that gave no document; while its bytes are the same, it is not parsed again."""
+
+    sha256: str
+    skipped: tuple[tuple[str, str], ...]
+    """Its parts, each with its reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +107,29 @@ class Manifest:
     stored: Mapping[str, StoredFile]
     files: Mapping[str, FileStamp]
     """Every file that was looked at, by its name."""
+    unread: Mapping[str, UnreadFile] = field(default_factory=dict)
 
-    def index_command(self, *, encoder: str | None = None) -> str:
-        """The command that brings this index up to date with the settings it was made with, or another encoder."""
+    def index_command(self, *, encoder: str | None = None, index_dir: Path | None = None) -> str:
+        """The command that brings this index up to date with the settings it was made with, or another encoder.
+
+        `index_dir` is the folder that holds the index; without it, the one where the command looks by itself.
+        """
         words = ["adaptrag", "index", self.path, "--name", self.name]
+        if index_dir is not None:
+            words += index_dir_flag(index_dir)
         encoder = encoder or self.recipe.encoder.name
         if encoder != ModelSettings().encoder:
             words += ["--encoder", encoder]
+        if self.recipe.encoder.query_prefix or self.recipe.encoder.document_prefix:
+            words.append("--prefixes")
         for pattern in self.selection.include:
             words += ["--include", pattern]
         for pattern in self.selection.exclude:
             words += ["--exclude", pattern]
         if self.recipe.chunk_tokens is not None:
-            words += ["--chunk-tokens", str(self.recipe.chunk_tokens), "--overlap", str(self.recipe.overlap)]
+            words += ["--chunk-tokens", str(self.recipe.chunk_tokens)]
+        if self.recipe.overlap != IndexSettings().chunk_overlap:
+            words += ["--overlap", str(self.recipe.overlap)]
         if self.recipe.body_only:
             words.append("--body-only")
         if not self.selection.use_gitignore:
@@ -141,7 +173,7 @@ def read_current(folder: Path) -> Current | None:
         return None
     found = re.fullmatch(r"(g[0-9]{6,}) (manifest-[0-9]+\.json) ([0-9a-f]{64})\n", line)
     if found is None:
-        raise IndexCorrupt(f"{folder / CURRENT} is damaged", rebuild_hint(folder.name))
+        raise IndexCorrupt(f"{folder / CURRENT} is damaged", rebuild_hint(folder))
     return Current(generation=found[1], manifest=found[2], sha256=found[3])
 
 
@@ -156,17 +188,27 @@ def read_manifest(folder: Path, current: Current) -> Manifest:
     path = folder / GENERATIONS / current.generation / current.manifest
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != current.sha256:
-        raise IndexCorrupt(f"{path} fails its checksum", rebuild_hint(folder.name))
+        raise IndexCorrupt(f"{path} fails its checksum", rebuild_hint(folder))
     content: dict[str, Any] = json.loads(data)
     version = content.get("format_version")
     if version != FORMAT_VERSION:
         raise IndexStale(
             f"index {folder.name!r} has format {version}, this version of adaptrag reads {FORMAT_VERSION}",
-            rebuild_hint(folder.name, str(content.get("path", "PATH"))),
+            rebuild_hint(folder, str(content.get("path", "PATH"))),
         )
     return msgspec.convert(content, Manifest)
 
 
-def rebuild_hint(name: str, path: str = "PATH") -> str:
-    """The command that makes an index anew."""
-    return f"make it anew with: {shlex.join(['adaptrag', 'index', path, '--name', name, '--rebuild'])}"
+def rebuild_hint(folder: Path, path: str = "PATH") -> str:
+    """The command that makes the index in `folder` anew."""
+    words = ["adaptrag", "index", path, "--name", folder.name, *index_dir_flag(folder.parent), "--rebuild"]
+    return f"make it anew with: {shlex.join(words)}"
+
+
+def index_dir_flag(index_dir: Path) -> list[str]:
+    """`--index-dir` and its value, where a command without it would look for indexes elsewhere."""
+    try:
+        usual = load_settings().index.dir or default_index_dir(Path.cwd())[0]
+    except ConfigError:  # what is wrong there is not what this command is told for
+        return ["--index-dir", str(index_dir.absolute())]
+    return [] if usual.resolve() == index_dir.resolve() else ["--index-dir", str(index_dir.absolute())]

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaptrag_cli.documents.base import Chunk, Document
+from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.index.generation import StoredDocument, StoredSource
 from adaptrag_cli.index.local import LocalStore
-from adaptrag_cli.index.manifest import Recipe
+from adaptrag_cli.index.manifest import Recipe, UnreadFile
 
 OldRow = tuple[bytes | Chunk, bytes, int]
 """A chunk, as it stands on disk or moved; its text key; its row."""
 DocumentKey = tuple[str, str, int]
 """File, id inside it, and how many documents before it in that file had the same id."""
-
-
-def document_digest(document: Document) -> str:
-    """Hash of all that decides a document's chunks, except the line it starts on, which only moves them."""
-    content = asdict(document)
-    for moved in ("name", "source", "first_line", "notes"):
-        del content[moved]
-    content["has_lines"] = document.first_line > 0
-    content["lines"] = [line - document.first_line for line in document.lines]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def keyed(source: str, ids: Iterable[str]) -> Iterator[DocumentKey]:
@@ -76,6 +64,11 @@ class Previous:
     def source(self, name: str, sha256: str) -> StoredSource | None:
         """The same file with the same bytes, if its rows can be taken over."""
         found = self.sources.get(name) if self.has_same_rows else None
+        return found if found is not None and found.sha256 == sha256 else None
+
+    def unread(self, name: str, sha256: str) -> UnreadFile | None:
+        """The same file with the same bytes, if it gave no document and would not now."""
+        found = self.store.manifest.unread.get(name) if self.has_same_rows else None
         return found if found is not None and found.sha256 == sha256 else None
 
     def document(self, key: DocumentKey, digest: str) -> StoredDocument | None:

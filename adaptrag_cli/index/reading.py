@@ -12,8 +12,9 @@ from adaptrag_cli.documents.chunking import Chunker
 from adaptrag_cli.documents.folder import Scan, Skipped, SourceFile
 from adaptrag_cli.documents.loaders import load
 from adaptrag_cli.index.embedding_log import text_key
-from adaptrag_cli.index.generation import GenerationWriter, StoredDocument, StoredSource
-from adaptrag_cli.index.previous import DocumentKey, Previous, document_digest, keyed
+from adaptrag_cli.index.generation import GenerationWriter, StoredDocument, StoredSource, document_digest
+from adaptrag_cli.index.manifest import UnreadFile
+from adaptrag_cli.index.previous import DocumentKey, Previous, keyed
 from adaptrag_cli.index.tokeniser import tokenise
 
 
@@ -25,6 +26,14 @@ class HashedFile:
     sha256: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repaired:
+    """A document that is indexed, but not as it stands in its file, and what was done to it."""
+
+    document: str
+    reason: str
+
+
 @dataclass(kw_only=True)
 class Tally:
     """What the report counts."""
@@ -33,6 +42,14 @@ class Tally:
     unchanged: int = 0
     removed: int = 0
     skipped: list[Skipped] = field(default_factory=list)
+    repaired: list[Repaired] = field(default_factory=list)
+    unread: dict[str, UnreadFile] = field(default_factory=dict)
+    """Files that gave no document and will give none while they are unchanged."""
+
+    def tell(self, source: StoredSource) -> None:
+        """Count what was said of a file when it was read."""
+        self.skipped += [Skipped(document=name, reason=reason) for name, reason in source.skipped]
+        self.repaired += [Repaired(document=name, reason=reason) for name, reason in source.repaired]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +76,7 @@ def hash_files(scan: Scan, tally: Tally, on_file: Callable[[], None]) -> list[Ha
 def is_unchanged(files: list[HashedFile], previous: Previous, tally: Tally) -> bool:
     """Whether the rows would come out the same. Fills the tally if so.
 
-    A file without documents is tried again: what kept it from being read may be gone.
+    A file without documents is tried again if it has changed, or if what kept it from being read may be gone.
     """
     reused = [previous.source(file.file.name, file.sha256) for file in files]
     if sum(source is not None for source in reused) != len(previous.sources):
@@ -67,15 +84,34 @@ def is_unchanged(files: list[HashedFile], previous: Previous, tally: Tally) -> b
     skipped: list[Skipped] = []
     for file, source in zip(files, reused, strict=True):
         if source is not None:
-            skipped += [Skipped(document=name, reason=reason) for name, reason in source.skipped]
             continue
-        for item in load(file.file):
+        found: list[Skipped] = []
+        for item in _remembered(file, previous, tally) or load(file.file):
             if isinstance(item, Document):
                 return False
-            skipped.append(item)
+            found.append(item)
+        _remember(file, found, tally)
+        skipped += found
     tally.unchanged = len(previous.documents)
     tally.skipped += skipped
+    for source in reused:
+        if source is not None:
+            tally.tell(source)
     return True
+
+
+def _remembered(file: HashedFile, previous: Previous | None, tally: Tally) -> list[Skipped]:
+    """Why the file gave no document, if that is known and lasting."""
+    found = tally.unread.get(file.file.name)  # tried in this very run
+    if found is None and previous is not None:
+        found = previous.unread(file.file.name, file.sha256)
+    return [Skipped(document=name, reason=reason) for name, reason in found.skipped] if found is not None else []
+
+
+def _remember(file: HashedFile, skipped: list[Skipped], tally: Tally) -> None:
+    if not any(item.transient for item in skipped):
+        reasons = tuple((item.document, item.reason) for item in skipped)
+        tally.unread[file.file.name] = UnreadFile(sha256=file.sha256, skipped=reasons)
 
 
 class RowReader:
@@ -110,8 +146,9 @@ class RowReader:
             return
         documents: list[StoredDocument] = []
         skipped: list[Skipped] = []
+        repaired: list[Repaired] = []
         seen: Counter[str] = Counter()
-        for item in load(hashed.file):
+        for item in _remembered(hashed, self._previous, self._tally) or load(hashed.file):
             on_document()
             if isinstance(item, Skipped):
                 skipped.append(item)
@@ -121,17 +158,23 @@ class RowReader:
                 skipped.append(Skipped(document=item.name, reason="no text"))
             else:
                 documents.append(stored)
+                repaired += [Repaired(document=item.name, reason=note) for note in item.notes]
                 seen[item.name] += 1
         self._tally.skipped += skipped
-        if documents:
-            self._writer.sources.append(
-                StoredSource(
-                    name=name,
-                    sha256=hashed.sha256,
-                    documents=tuple(documents),
-                    skipped=tuple((s.document, s.reason) for s in skipped),
-                )
+        self._tally.repaired += repaired
+        if not documents:
+            _remember(hashed, skipped, self._tally)
+            return
+        is_lasting = not any(item.transient for item in skipped)
+        self._writer.sources.append(
+            StoredSource(
+                name=name,
+                sha256=hashed.sha256 if is_lasting else "",
+                documents=tuple(documents),
+                skipped=tuple((s.document, s.reason) for s in skipped),
+                repaired=tuple((r.document, r.reason) for r in repaired),
             )
+        )
 
     def finish(self) -> None:
         """Count the documents of the earlier generation that are gone."""
@@ -144,7 +187,7 @@ class RowReader:
             on_document()
             self._kept.add(key)
             documents.append(self._copy(document, document.first_line))
-        self._tally.skipped += [Skipped(document=name, reason=reason) for name, reason in source.skipped]
+        self._tally.tell(source)
         self._writer.sources.append(replace(source, documents=tuple(documents)))
 
     def _copy(self, document: StoredDocument, first_line: int) -> StoredDocument:

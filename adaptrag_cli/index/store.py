@@ -30,10 +30,14 @@ class Freshness:
     changed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
+    deleted_documents: tuple[str, ...] = ()
+    """Documents (as `Chunk.document`) that are gone from a corpus that is among `changed`."""
+    root_missing: bool = False
+    """The folder or file that was indexed is not there, as when its disk is unplugged: nothing could be compared."""
 
     @property
     def is_fresh(self) -> bool:
-        return not (self.changed or self.deleted or self.added)
+        return not (self.changed or self.deleted or self.added or self.root_missing)
 
 
 class Store(Protocol):
@@ -78,5 +82,5 @@ class Store(Protocol):
         ...
 
     def freshness(self) -> Freshness:
-        """Compare file sizes and times with the manifest; reads no content."""
+        """Compare file sizes and times with the manifest; reads no content but that of a corpus that has changed."""
         ...
