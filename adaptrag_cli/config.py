@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -29,6 +29,18 @@ from adaptrag_cli.errors import ConfigError
 
 FILE_NAME = "adaptrag.toml"
 MAX_FILE_BYTES = 1 << 20
+
+RetrieverName = Literal["dense", "sparse", "hybrid"]
+RETRIEVERS: tuple[RetrieverName, ...] = get_args(RetrieverName)
+AisScore = Literal["cos", "sum", "dynamic"]
+AIS_SCORES: tuple[AisScore, ...] = get_args(AisScore)
+Style = Literal["short", "cited"]
+STYLES: tuple[Style, ...] = get_args(Style)
+
+
+def _one_of(names: tuple[str, ...]) -> Meta:
+    return Meta(description=f"{', '.join(names[:-1])} or {names[-1]}")
+
 
 Name = Annotated[str, Meta(min_length=1, description="a name or a path")]
 IndexName = Annotated[str, Meta(min_length=1, description="a name")]
@@ -40,9 +52,9 @@ ContextLength = Annotated[int, Meta(ge=256, le=1 << 20, description="a whole num
 ChunkTokens = Annotated[int, Meta(ge=16, le=8192, description="a whole number of tokens from 16 to 8192")]
 ChunkOverlap = Annotated[int, Meta(ge=0, le=4096, description="a whole number of tokens from 0 to 4096")]
 Threshold = Annotated[float, Meta(ge=0, description="a number from 0")]
-Retriever = Annotated[str, Meta(pattern=r"^(dense|sparse|hybrid)\Z", description="dense, sparse or hybrid")]
-AisScore = Annotated[str, Meta(pattern=r"^(cos|sum|dynamic)\Z", description="cos, sum or dynamic")]
-AnswerStyle = Annotated[str, Meta(pattern=r"^(short|cited)\Z", description="short or cited")]
+RetrieverSetting = Annotated[RetrieverName, _one_of(RETRIEVERS)]
+AisSetting = Annotated[AisScore, _one_of(AIS_SCORES)]
+StyleSetting = Annotated[Style, _one_of(STYLES)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +92,11 @@ class AskSettings:
 
     strategy: Name = "dtr"
     threshold: Threshold | None = None
-    retriever: Retriever | None = None
-    ais: AisScore | None = None
+    retriever: RetrieverSetting | None = None
+    ais: AisSetting | None = None
     top_n: AtLeastOne | None = None
     top_k: AtLeastOne | None = None
-    style: AnswerStyle = "short"
+    style: StyleSetting = "short"
     peek: Switch = True
 
 
@@ -105,11 +117,13 @@ UNSET_MEANS: Mapping[str, str] = {
 """What None stands for, by dotted name."""
 
 _OTHER_VARIABLES = ("ADAPTRAG_CONFIG", "ADAPTRAG_DATA_DIR", "ADAPTRAG_TEST_")
-_FLAGS = {
+_FLAGS: Mapping[str, str | None] = {
     "models.answer": "--model",
     "models.dir": "--models-dir",
+    "models.threads": None,
     "index.dir": "--index-dir",
     "index.name": "--index",
+    "index.chunk_overlap": "--overlap",
 }
 
 
@@ -161,9 +175,9 @@ def variable_of(name: str) -> str:
     return f"ADAPTRAG_{name.replace('.', '_').upper()}"
 
 
-def flag_of(name: str) -> str:
-    """The flag of a dotted name, as it is typed."""
-    return _FLAGS.get(name) or f"--{name.split('.')[1].replace('_', '-')}"
+def flag_of(name: str) -> str | None:
+    """The flag of a dotted name, as it is typed; None where no command has one."""
+    return _FLAGS[name] if name in _FLAGS else f"--{name.split('.')[1].replace('_', '-')}"
 
 
 def allowed_for(name: str) -> str:
@@ -237,7 +251,7 @@ def config_files(*, config_file: Path | None, cwd: Path, environ: Mapping[str, s
 def _typed_flags(flags: Mapping[str, object], cwd: Path) -> Iterator[tuple[str, object, str]]:
     for name, raw in flags.items():
         if raw is not None:
-            flag = flag_of(name)
+            flag = flag_of(name) or name
             yield (
                 name,
                 _check(name, raw, where=flag, base=cwd),

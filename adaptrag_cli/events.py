@@ -6,7 +6,8 @@ read). Fields are str, int, float, bool, None, small records, or tuples of these
 
 Laws, checked by `check_laws` on every trace the tests make:
 first is `run_started`; exactly one terminal event (`run_finished` or `run_failed`), last; `seq` is 0..n without gaps;
-time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes.
+time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes; the
+answer is what its `extraction` says, of tokens and sentences that stand in the stream.
 """
 
 from __future__ import annotations
@@ -21,10 +22,15 @@ import msgspec
 from adaptrag_cli.errors import ConfigError
 
 SCHEMA_VERSION = 1
+DOCUMENTS_DO_NOT_TELL = "The documents do not tell."
+"""The answer of a run whose documents do not hold one."""
 
 Phase = Literal["draft", "pseudo_context", "answer"]
 PathName = Literal["query", "pseudo_context"]
 AnswerSource = Literal["draft", "documents", "none"]
+Extraction = Literal["whole", "draft", "cited", "none"]
+"""How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; the sentences with
+their markers, a space between them (cited); or `DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
 Extraction = Literal["whole", "cited", "draft", "none"]
@@ -249,6 +255,11 @@ class SentenceCited(Event, frozen=True, kw_only=True):
     markers: tuple[int, ...]
     """Numbers of those chunks in the list of sources, from 1."""
 
+    @property
+    def marked_text(self) -> str:
+        """The sentence with its markers behind it: `Quiet time is 21:30. [1] [2]`."""
+        return self.text.strip() + "".join(f" [{marker}]" for marker in self.markers)
+
 
 class EvidenceJudged(Event, frozen=True, kw_only=True):
     """Whether the consulted chunks tell the answer, by the stated rule."""
@@ -355,6 +366,30 @@ def check_laws(events: Sequence[Event]) -> None:
     if isinstance(last, RunFinished):
         kept = kept_chunk_ids(events)
         assert set(last.chunk_ids) <= kept, "a source was selected"
+        assert last.answer == _extracted(events, last.extraction), "the answer is its stated extraction"
+
+
+def _extracted(events: Sequence[Event], extraction: Extraction) -> str:
+    match extraction:
+        case "whole":
+            return _written(events, "answer")
+        case "draft":
+            return _written(events, "draft")
+        case "cited":
+            return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
+        case "none":
+            return DOCUMENTS_DO_NOT_TELL
+
+
+def _written(events: Sequence[Event], phase: Phase) -> str:
+    """The trimmed tokens of a phase; of several calls, the last one stands."""
+    text = ""
+    for event in events:
+        if isinstance(event, PromptBuilt | GenerationReused) and event.phase == phase:
+            text = ""
+        elif isinstance(event, TokenGenerated) and event.phase == phase:
+            text += event.text
+    return text.strip()
 
 
 def kept_chunk_ids(events: Iterable[Event]) -> set[str]:

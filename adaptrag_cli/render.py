@@ -36,7 +36,7 @@ _DOING: Mapping[Phase, str] = {
     "answer": "reading the documents",
 }
 # JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
-_HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class RunView:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+# Controls, lone surrogates, and the two separators that many programs take for a new line.
+_HARMFUL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # Bidirectional controls can reorder what a person reads (file names that lie about their suffix).
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def valid_unicode(text: str) -> str:
+    """Replace lone surrogates, which arguments that are not UTF-8 bring and no encoder or JSON writer takes."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def _is_harmful(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cs"} or character in _BIDI
+    return unicodedata.category(character) in _HARMFUL_CATEGORIES or character in _BIDI
 
 
 def printable(text: str, *, keep_newlines: bool = False) -> str:
-    """Replace control characters, lone surrogates and bidirectional marks by visible escapes.
+    """Replace control characters, line separators, lone surrogates and bidirectional marks by visible escapes.
 
     Tabs stay; newlines stay only when asked for, since a file name with a newline could fake a line of output.
     """

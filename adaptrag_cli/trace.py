@@ -301,7 +301,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "index": run.started.index,
         "answer": end.answer,
         "answer_source": end.answer_source,
-        "decision": _decision_document(run),
+        "decision": _pick(run.decision, _DECISION_FIELDS) if run.decision else None,
         "draft": _writing_document(run.writings.get("draft")),
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
         "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
@@ -316,6 +316,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
     }
 
 
+_DECISION_FIELDS = ("retrieve", "uncertainty", "threshold", "reason")
 _PEEK_FIELDS = ("chunk_id", "document", "location", "score")
 _PATH_FIELDS = ("chunk_id", "document", "location", "rank", "score")
 _SCORE_FIELDS = ("query_score", "pseudo_context_score", "ais_score", "rank")
@@ -327,15 +328,6 @@ _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reas
 def _pick(record: Record, names: Iterable[str]) -> dict[str, Any]:
     values = ((name, getattr(record, name)) for name in names)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
-
-
-def _decision_document(run: RunSummary) -> dict[str, Any] | None:
-    if run.decision is None:
-        return None
-    document = _pick(run.decision, ("retrieve", "uncertainty", "threshold", "reason"))
-    if run.uncertainty and run.uncertainty.value is None:
-        document["reason"] = document["reason"] or run.uncertainty.reason
-    return document
 
 
 def _writing_document(writing: Writing | None) -> dict[str, Any] | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from adaptrag_cli import locations
+from adaptrag_cli.cli.app import app as root
 from adaptrag_cli.cli.config import config
-from adaptrag_cli.config import setting_names
+from adaptrag_cli.config import flag_of, setting_names
 
 
 @pytest.fixture
@@ -58,10 +60,20 @@ def test_json_is_one_document_and_folders_are_the_ones_used(app: typer.Typer, tm
         "flag": "--threshold",
         "variable": "ADAPTRAG_ASK_THRESHOLD",
     }
+    assert (items["index.chunk_overlap"]["flag"], items["models.threads"]["flag"]) == ("--overlap", None)
     assert items["index.dir"]["value"] == str(tmp_path / "indexes")
     assert items["index.dir"]["origin"] == "default (./indexes carries our marker file)"
     assert items["models.dir"]["value"] == str(locations.default_models_dir())
     assert result.stderr == ""
+
+
+def test_every_flag_that_is_named_is_an_option_of_some_command() -> None:
+    def options(command: Any) -> set[str]:
+        own = {flag for param in command.params for flag in param.opts}
+        return own.union(*(options(sub) for sub in getattr(command, "commands", {}).values()))
+
+    known = options(typer.main.get_command(root))
+    assert {flag for name in setting_names() if (flag := flag_of(name))} <= known
 
 
 def test_a_broken_file_is_one_line_and_code_2_and_allowed_still_helps(app: typer.Typer, tmp_path: Path) -> None:

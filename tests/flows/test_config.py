@@ -200,6 +200,11 @@ def test_a_switch_turned_off_names_the_flag_that_was_typed(tmp_path: Path) -> No
     assert load(tmp_path, flags={"ask.peek": False}).origin("ask.peek") == "--no-peek"
 
 
+def test_a_setting_without_a_flag_is_named_itself(tmp_path: Path) -> None:
+    assert load(tmp_path, flags={"models.threads": 2}).origin("models.threads") == "models.threads"
+    assert str(failure(tmp_path, flags={"models.threads": 0})).startswith("models.threads: models.threads must be")
+
+
 def test_gpu_layers_may_be_written_as_a_number(tmp_path: Path) -> None:
     write(tmp_path / "adaptrag.toml", "[models]\ngpu_layers = 20\n")
     assert load(tmp_path).models.gpu_layers == "20"
@@ -210,9 +215,10 @@ def test_overlap_must_leave_room_in_the_chunk(tmp_path: Path) -> None:
     assert str(failure(tmp_path)) == "index.chunk_overlap (32, default) must be smaller than index.chunk_tokens (32)"
 
 
-def test_every_setting_has_a_variable_a_flag_and_words_for_its_values() -> None:
+def test_every_setting_has_a_variable_words_for_its_values_and_nearly_every_one_a_flag() -> None:
     names = setting_names()
     assert len({variable_of(name) for name in names}) == len({flag_of(name) for name in names}) == len(names)
+    assert [name for name in names if flag_of(name) is None] == ["models.threads"]
     assert all(allowed_for(name) for name in names)
     assert variable_of("index.dir") == "ADAPTRAG_INDEX_DIR"
     assert variable_of("models.dir") == "ADAPTRAG_MODELS_DIR"
