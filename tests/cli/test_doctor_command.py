@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,26 @@ def test_changed_files_are_a_warning_with_the_command(index_dir: Path, models_di
     assert rows["index notes"]["status"] == "warn"
     assert rows["index notes"]["detail"].endswith("; 2 files differ from what was indexed")
     assert rows["index notes"]["remedy"] == f"adaptrag index {notes} --name notes"
+
+
+def test_an_index_that_ask_would_refuse_is_a_failed_row_with_its_command(
+    index_dir: Path, models_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adaptrag_cli.index.home.TOKENISER_VERSION", 77)
+    (index_dir / "cut/generations").mkdir(parents=True)
+    _, rows = run("--models-dir", str(models_dir), "--index-dir", str(index_dir))
+    row = rows["index notes"]
+    assert row["status"] == "fail"
+    assert row["detail"].endswith("made with version 1 of the tokeniser, this adaptrag has version 77")
+    assert row["remedy"] == f"bring it up to date with: adaptrag index {index_dir.parent / 'notes'} --name notes"
+    assert (rows["index cut"]["status"], rows["index cut"]["detail"]) == ("warn", "not finished")
+
+
+def test_a_folder_that_is_not_there_is_a_warning(index_dir: Path, models_dir: Path) -> None:
+    shutil.rmtree(index_dir.parent / "notes")
+    _, rows = run("--models-dir", str(models_dir), "--index-dir", str(index_dir))
+    assert rows["index notes"]["status"] == "warn"
+    assert rows["index notes"]["detail"].endswith(f"; {index_dir.parent / 'notes'} is not there")
 
 
 @pytest.mark.small_model

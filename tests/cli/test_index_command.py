@@ -74,7 +74,7 @@ def test_json_is_one_document_with_every_skipped_file(docs: Path) -> None:
     report = json.loads(done.stdout)
     assert list(report) == [
         "name", "path", "files_seen", "documents_seen", "documents_indexed", "documents_unchanged",
-        "documents_removed", "documents_skipped", "chunks", "chunks_embedded", "seconds",
+        "documents_removed", "documents_skipped", "documents_repaired", "chunks", "chunks_embedded", "seconds",
     ]  # fmt: skip
     assert (report["name"], report["files_seen"], len(report["documents_skipped"])) == ("x", 14, 12)
     again = runner.invoke(app, ["index", str(docs), "--json", "--name", "x"])
@@ -92,6 +92,40 @@ def test_long_lists_of_skipped_files_are_grouped_and_shortened(docs: Path) -> No
         "       12  unsupported format .png: p00.png, p01.png, p02.png and 9 more",
         "        1  empty file: empty.txt",
     ]
+
+
+def test_repairs_are_grouped_below_what_was_skipped(docs: Path) -> None:
+    for number in range(4):
+        (docs / f"n{number}.txt").write_bytes(b"One sentence\0and another.")
+    (docs / "west.txt").write_bytes("Caf\u00e9 au lait, s'il vous pla\u00eet.".encode("cp1252"))
+    for _ in range(2):
+        done = runner.invoke(app, ["index", str(docs)])
+        assert done.stdout.splitlines()[2:] == [
+            "  5 repaired on reading (all of them: --json)",
+            "        4  1 NUL characters replaced: n0.txt, n1.txt, n2.txt and 1 more",
+            "        1  decoded as cp1252: west.txt",
+        ]
+
+
+def test_many_reasons_are_cut_short(docs: Path) -> None:
+    (docs / "corpus.jsonl").write_text('{"id": "a", "text": "Good."}\n' + "{\n" * 20)
+    done = runner.invoke(app, ["index", str(docs)])
+    lines = done.stdout.splitlines()[3:]
+    assert len(lines) == 13
+    assert lines[-1] == "        8  for 8 other reasons"
+
+
+def test_prefixes_are_off_unless_asked_for(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def loading(*arguments: object, **keywords: object) -> HashEncoder:
+        given.append((keywords["query_prefix"], keywords["document_prefix"]))
+        return HashEncoder(tmp_path / "encoder")
+
+    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", loading)
+    runner.invoke(app, ["index", str(docs)])
+    runner.invoke(app, ["index", str(docs), "--prefixes"])
+    assert given == [("", ""), (None, None)]
 
 
 def test_the_marked_folder_here_is_the_default(docs: Path, tmp_path: Path) -> None:
@@ -171,10 +205,25 @@ def test_show_tells_what_it_was_made_of_and_what_changed(docs: Path) -> None:
     (docs / "b.txt").unlink()
     shown = json.loads(runner.invoke(app, ["indexes", "show", "my-docs", "--json"]).stdout)
     assert shown["encoder"]["name"] == "hash"
-    assert shown["freshness"] == {"changed": 0, "deleted": 1, "added": 0}
+    assert shown["freshness"] == {
+        "changed": 0, "deleted": 1, "added": 0, "deleted_documents": 0, "root_missing": False,
+    }  # fmt: skip
     assert shown["update"] == f"adaptrag index '{docs}' --name my-docs --encoder hash"
     plain = runner.invoke(app, ["indexes", "show", "my-docs"]).stdout
     assert "freshness     changed 0, deleted 1, added 0" in plain.splitlines()
+    (docs / "a.md").unlink()
+    docs.rmdir()
+    plain = runner.invoke(app, ["indexes", "show", "my-docs"]).stdout
+    assert f"freshness     {docs} is not there" in plain.splitlines()
+
+
+def test_show_counts_lines_that_left_a_corpus(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": "a", "text": "One."}\n{"id": "b", "text": "Two."}\n')
+    runner.invoke(app, ["index", str(corpus)])
+    corpus.write_text('{"id": "b", "text": "Two."}\n')
+    plain = runner.invoke(app, ["indexes", "show", "corpus"]).stdout
+    assert "freshness     changed 1, deleted 0, added 0; 1 document gone from what changed" in plain.splitlines()
 
 
 def test_verify_passes_and_names_a_damaged_file(docs: Path) -> None:
@@ -192,7 +241,9 @@ def test_verify_passes_and_names_a_damaged_file(docs: Path) -> None:
 def test_remove_asks_first(docs: Path) -> None:
     runner.invoke(app, ["index", str(docs), "--index-dir", "ix"])
     refused = runner.invoke(app, ["indexes", "remove", "my-docs", "--index-dir", "ix"], input="n\n")
-    assert refused.exit_code == 1
+    for stopped in (refused, runner.invoke(app, ["indexes", "remove", "my-docs", "--index-dir", "ix"], input="")):
+        assert stopped.exit_code == 130
+        assert stopped.stderr.endswith("adaptrag: stopped; index 'my-docs' is still there\n")
     assert Path("ix/my-docs").is_dir()
     accepted = runner.invoke(app, ["indexes", "remove", "my-docs", "--index-dir", "ix"], input="y\n")
     assert accepted.exit_code == 0
@@ -251,11 +302,20 @@ def test_plain_progress_is_one_line_per_ten_per_cent(capsys: pytest.CaptureFixtu
     assert lines[:4] == [
         "reading 3 files",
         "embedding 40 of 50 chunks",
-        "embedding: 10 % (4 of 40 chunks, 4 chunks/s, about 9 s left)",
-        "embedding: 20 % (8 of 40 chunks, 4 chunks/s, about 8 s left)",
+        "embedding: 10 % (4 of 40 chunks, 4.0 chunks/s, about 9 s left)",
+        "embedding: 20 % (8 of 40 chunks, 4.0 chunks/s, about 8 s left)",
     ]
     assert len(lines) == 12
-    assert lines[-1] == "embedding: 100 % (40 of 40 chunks, 4 chunks/s, about 0 s left)"
+    assert lines[-1] == "embedding: 100 % (40 of 40 chunks, 4.0 chunks/s, about 0 s left)"
+
+
+def test_a_slow_machine_is_not_told_that_it_stands_still(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = iter((0.0, 10.0, 10.0, 10.5))
+    progress = BuildProgress(stage="embedding", chunks=50, chunks_to_embed=40, characters_to_embed=40)
+    with showing_build(clock=lambda: next(seconds)) as show:
+        show(progress)
+        show(replace(progress, chunks_embedded=4, characters_embedded=4))
+    assert "4 of 40 chunks, 0.4 chunks/s" in capsys.readouterr().err
 
 
 def test_a_terminal_shows_bars(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

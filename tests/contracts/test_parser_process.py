@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adaptrag_cli.documents.base import Document
+from adaptrag_cli.documents.base import Document, TransientDocumentError
 from adaptrag_cli.documents.folder import SourceFile
 from adaptrag_cli.documents.isolation import MEMORY_LIMIT, ParserProcess, one_line
 from adaptrag_cli.errors import DocumentError
@@ -54,15 +54,19 @@ def test_one_child_serves_many_files(child: ParserProcess, page: SourceFile) -> 
 
 
 @pytest.mark.parametrize(
-    ("loader", "reason"),
-    [("mischief:die", "its parser crashed"), ("mischief:fail", "cannot be parsed: RuntimeError: bad stream")],
+    ("loader", "reason", "is_transient"),
+    [
+        ("mischief:die", "its parser crashed", True),
+        ("mischief:fail", "cannot be parsed: RuntimeError: bad stream", False),
+    ],
 )
 def test_trouble_is_told_and_the_next_file_is_read(
-    child: ParserProcess, page: SourceFile, loader: str, reason: str
+    child: ParserProcess, page: SourceFile, loader: str, reason: str, is_transient: bool
 ) -> None:
     with pytest.raises(DocumentError) as error:
         child.load(loader, page)
     assert error.value.message == reason
+    assert isinstance(error.value, TransientDocumentError) is is_transient
     assert child.load(HTML, page).text == "The ferry leaves at seven.\n\n"
 
 
@@ -70,7 +74,7 @@ def test_a_hanging_parser_is_stopped(child: ParserProcess, page: SourceFile) -> 
     first: Document = child.load("mischief:chat", page)
     child.timeout = 0.5
     started = time.monotonic()
-    with pytest.raises(DocumentError, match=r"^timed out after 0\.5 s$"):
+    with pytest.raises(TransientDocumentError, match=r"^timed out after 0\.5 s$"):
         child.load("mischief:hang", page)
     assert time.monotonic() - started < 10
     child.timeout = 30

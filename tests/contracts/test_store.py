@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from rank_bm25 import BM25Okapi
 
-from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexNotFound, IndexStale
+from adaptrag_cli.errors import ConfigError, IndexBusy, IndexCorrupt, IndexNotFound, IndexStale, RunCancelled
 from adaptrag_cli.index import home
 from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.index.dense import DenseIndex, write_vectors
 from adaptrag_cli.index.durable import DurableFile
 from adaptrag_cli.index.generation import DATA_FILES, VECTORS
 from adaptrag_cli.index.local import LocalStore
+from adaptrag_cli.index.lock import writer_lock
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.index.tokeniser import tokenise
 from index_fakes import FINGERPRINT, HashEncoder, vector_of
@@ -162,8 +163,33 @@ def test_freshness_names_what_differs(store: LocalStore, folder: Path) -> None:
     (folder / "new.md").write_text("# New\n\ntext", encoding="utf-8")
     os.utime(folder / "e.jsonl", ns=(1, 1))
     assert store.freshness() == Freshness(changed=("b.txt", "e.jsonl"), deleted=("c.txt",), added=("new.md",))
+
+
+def test_a_folder_that_is_gone_is_told_apart_from_deleted_files(store: LocalStore, folder: Path) -> None:
     shutil.rmtree(folder)
-    assert set(store.freshness().deleted) == set(DOCUMENTS)
+    assert store.freshness() == Freshness(root_missing=True)
+    assert not store.freshness().is_fresh
+
+
+def test_a_line_that_left_its_corpus_is_a_deleted_document(store: LocalStore, folder: Path) -> None:
+    lines = DOCUMENTS["e.jsonl"].splitlines(keepends=True)
+    (folder / "e.jsonl").write_text(lines[1], encoding="utf-8")
+    assert store.freshness() == Freshness(changed=("e.jsonl",), deleted_documents=("e.jsonl#one",))
+    (folder / "e.jsonl").write_text("not a corpus any more", encoding="utf-8")
+    assert store.freshness().deleted_documents == ("e.jsonl#one", "e.jsonl#two")
+    (folder / "e.jsonl").write_text(lines[1] + lines[0] + '{"id": "three", "text": "New."}\n', encoding="utf-8")
+    assert store.freshness() == Freshness(changed=("e.jsonl",))
+
+
+def test_a_line_without_an_id_is_known_by_its_text(tmp_path: Path, encoder: HashEncoder) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    lines = [f'{{"text": "Secret number {number}."}}\n' for number in range(4)]
+    corpus.write_text("".join(lines), encoding="utf-8")
+    build_index(corpus, name="corpus", index_dir=tmp_path / "ix", encoder=encoder, options=BuildOptions())
+    corpus.write_text("".join(lines[:1] + lines[2:]), encoding="utf-8")
+    assert home.open_index(tmp_path / "ix", "corpus").freshness() == Freshness(
+        changed=("corpus.jsonl",), deleted_documents=("line-2",)
+    )
 
 
 def test_a_reader_goes_on_when_its_generation_is_replaced_and_removed(
@@ -247,6 +273,7 @@ def test_a_manifest_that_was_edited_is_told(store: LocalStore, tmp_path: Path) -
         ({"file_sha256": "1" * 64}, "file sha256 is '000000000000...', not '111111111111...'"),
         ({"max_length": 128}, "max length is '64', not '128'"),
         ({"document_prefix": "passage: "}, "document prefix is '', not 'passage: '"),
+        ({"backend": "sentence-transformers/6.2"}, "backend is 'hash/1', not 'sentence-tra...'"),
     ],
 )
 def test_another_encoder_is_refused_in_one_line_with_the_command(
@@ -256,7 +283,59 @@ def test_another_encoder_is_refused_in_one_line_with_the_command(
     with pytest.raises(IndexStale) as caught:
         home.check_encoder(store, replace(FINGERPRINT, **changes))
     assert caught.value.message == f"index 'docs' was made with encoder hash, whose {said}"
-    assert caught.value.hint == f"bring it up to date with: adaptrag index {folder} --name docs --encoder hash"
+    command = f"adaptrag index {folder} --name docs --index-dir {store.folder.parent} --encoder hash"
+    assert caught.value.hint == f"bring it up to date with: {command}"
+
+
+@pytest.mark.parametrize(
+    ("owner", "constant", "said"),
+    [
+        ("tokeniser", "TOKENISER_VERSION", "with version 1 of the tokeniser, this adaptrag has version 77"),
+        ("chunker", "CHUNKER_VERSION", "with version 1 of the chunker, this adaptrag has version 77"),
+    ],
+)
+def test_an_index_of_another_version_of_our_code_is_refused(
+    store: LocalStore, folder: Path, monkeypatch: pytest.MonkeyPatch, owner: str, constant: str, said: str
+) -> None:
+    monkeypatch.setattr(home, constant, 77 if owner == "tokeniser" else "77")
+    with pytest.raises(IndexStale) as caught:
+        home.check_encoder(store, FINGERPRINT)
+    assert caught.value.message == f"index 'docs' was made {said}"
+    assert caught.value.hint == f"bring it up to date with: {store.index_command()}"
+    assert f"adaptrag index {folder} --name docs" in caught.value.hint
+
+
+def test_other_chunk_options_are_the_indexes_own(tmp_path: Path, folder: Path, encoder: HashEncoder) -> None:
+    options = BuildOptions(chunk_tokens=32, overlap=3, body_only=True)
+    build_index(folder, name="small", index_dir=tmp_path / "ix", encoder=encoder, options=options)
+    home.check_encoder(home.open_index(tmp_path / "ix", "small"), FINGERPRINT)
+
+
+def test_the_command_says_what_differs_from_what_it_does_by_itself(
+    tmp_path: Path, folder: Path, encoder: HashEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(index_dir: Path, **options: object) -> str:
+        build_index(folder, name="docs", index_dir=index_dir, encoder=encoder, options=BuildOptions(**options))
+        return home.open_index(index_dir, "docs").index_command().removeprefix(f"adaptrag index {folder} --name docs")
+
+    usual, other = tmp_path / "indexes", tmp_path / "other indexes"
+    assert command(usual, overlap=8) == " --encoder hash --overlap 8"
+    assert command(usual, chunk_tokens=40) == " --encoder hash --chunk-tokens 40"
+    assert command(other) == f" --index-dir '{other}' --encoder hash"
+    monkeypatch.setenv("ADAPTRAG_INDEX_DIR", str(other))
+    assert command(other) == " --encoder hash"
+    assert command(usual) == f" --index-dir {usual} --encoder hash"
+    encoder.fingerprint = replace(encoder.fingerprint, document_prefix="passage: ")
+    assert command(other) == " --encoder hash --prefixes"
+
+
+def test_the_command_for_a_broken_index_names_its_folder(store: LocalStore, tmp_path: Path) -> None:
+    (tmp_path / "ix/docs/CURRENT").write_text("?")
+    with pytest.raises(IndexCorrupt) as caught:
+        home.open_index(tmp_path / "ix", "docs")
+    assert caught.value.hint == (
+        f"make it anew with: adaptrag index PATH --name docs --index-dir {tmp_path / 'ix'} --rebuild"
+    )
 
 
 def test_choosing_an_index(store: LocalStore, tmp_path: Path, folder: Path, encoder: HashEncoder) -> None:
@@ -284,6 +363,35 @@ def test_summaries_and_removal(store: LocalStore, tmp_path: Path, folder: Path) 
     assert not (index_dir / "docs").exists()
     with pytest.raises(IndexNotFound):
         home.remove_index(index_dir, "docs")
+
+
+def test_what_an_interrupted_first_run_left_is_listed_and_removed(
+    store: LocalStore, tmp_path: Path, folder: Path, encoder: HashEncoder
+) -> None:
+    index_dir = tmp_path / "ix"
+    encoder.texts.clear()
+    with pytest.raises(RunCancelled):
+        build_index(
+            folder,
+            name="cut",
+            index_dir=index_dir,
+            encoder=encoder,
+            options=BuildOptions(body_only=True),
+            should_stop=lambda: bool(encoder.texts),
+        )
+    (index_dir / "thesis").mkdir()
+    assert home.index_names(index_dir) == ("docs",)
+    assert home.unfinished_names(index_dir) == ("cut",)
+    cut, docs = home.list_indexes(index_dir)
+    assert (cut.name, docs.name, docs.problem) == ("cut", "docs", "")
+    assert cut.problem == "not finished: index the same folder again to continue, or: adaptrag indexes remove cut"
+    assert cut.bytes > 0
+    with writer_lock(index_dir, "cut"), pytest.raises(IndexBusy):
+        home.remove_index(index_dir, "cut")
+    home.remove_index(index_dir, "cut")
+    assert not (index_dir / "cut").exists()
+    with pytest.raises(IndexNotFound):
+        home.remove_index(index_dir, "thesis")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\\b", ".hidden", "-x", "x" * 65, "a\nb"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +19,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from adaptrag_cli.documents.base import Document
+from adaptrag_cli.documents.folder import Skipped, SourceFile
+from adaptrag_cli.documents.loaders import load
 from adaptrag_cli.errors import AdaptRAGError, ConfigError, IndexBusy, ModelError, RunCancelled
 from adaptrag_cli.index import build as build_module
-from adaptrag_cli.index import home
+from adaptrag_cli.index import home, reading
 from adaptrag_cli.index.build import BuildOptions, BuildProgress, IndexReport, build_index
 from adaptrag_cli.index.embedding_log import EmbeddingLog, text_key
 from adaptrag_cli.index.generation import DATA_FILES
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.lock import writer_lock
+from adaptrag_cli.index.manifest import encode_manifest
 from index_fakes import HashEncoder
 
 
@@ -92,6 +99,7 @@ def test_the_report_has_the_names_that_were_promised(bench: Bench) -> None:
             {"document": "empty.txt", "reason": "empty file"},
             {"document": "picture.png", "reason": "unsupported format .png"},
         ],
+        "documents_repaired": [],
         "chunks": 3,
         "chunks_embedded": 3,
     }
@@ -192,6 +200,126 @@ def test_bad_lines_of_a_corpus_are_reported_at_every_run(bench: Bench, tmp_path:
     assert again.documents_skipped == first.documents_skipped
 
 
+def test_what_was_repaired_is_told_at_every_run(bench: Bench) -> None:
+    (bench.docs / "b.txt").write_bytes("The caf\u00e9 opens at eight.".encode("cp1252"))
+    (bench.docs / "c.txt").write_bytes(b"Quiet\0time starts at nine\0and ends at seven in the morning.")
+    expected = [("b.txt", "decoded as cp1252"), ("c.txt", "2 NUL characters replaced")]
+    for counted in ((3, 0, 0, 3), (0, 3, 0, 0)):
+        report = bench.build()
+        assert counts(report) == counted
+        assert [(r.document, r.reason) for r in report.documents_repaired] == expected
+        assert report.documents_seen == 3
+    bench.write(a="The lighthouse keeper has changed.")
+    assert [(r.document, r.reason) for r in bench.build().documents_repaired] == expected
+    assert bench.build().as_json()["documents_repaired"] == [
+        {"document": document, "reason": reason} for document, reason in expected
+    ]
+
+
+def count_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are parsed from now on."""
+    loaded: list[str] = []
+
+    def counted(file: SourceFile) -> Iterator[Document | Skipped]:
+        loaded.append(file.name)
+        return load(file)
+
+    monkeypatch.setattr(reading, "load", counted)
+    return loaded
+
+
+def test_a_file_that_gave_nothing_is_not_parsed_again_while_it_is_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = count_loads(monkeypatch)
+    bench.build()
+    (bench.docs / "z.pdf").write_bytes(b"%PDF-1.4 nothing")
+    told = []
+    for expected in (["z.pdf"], [], []):
+        loaded.clear()
+        report = bench.build()
+        assert loaded == expected
+        assert report.documents_seen == report.files_seen == 4
+        told.append(report.documents_skipped)
+    assert told[0] == told[1] == told[2]
+    assert told[0][0].document == "z.pdf"
+    loaded.clear()
+    bench.write(a="Changed.")
+    assert len(bench.build().documents_skipped) == 1
+    assert loaded == ["a.txt"]
+    loaded.clear()
+    bench.build(rebuild=True)
+    assert loaded == ["a.txt", "b.txt", "c.txt", "z.pdf"]
+    loaded.clear()
+    (bench.docs / "z.pdf").write_bytes(b"%PDF-1.4 nothing else")
+    bench.build()
+    assert loaded == ["z.pdf"]
+
+
+def test_what_may_be_readable_next_time_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.build()
+    good = load
+
+    def failing(file: SourceFile) -> Iterator[Document | Skipped]:
+        if file.name == "d.txt":
+            yield Skipped(document=file.name, reason="timed out after 60 s", transient=True)
+        else:
+            yield from good(file)
+
+    bench.write(d="A slow one.")
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "load", failing)
+        assert counts(bench.build()) == (0, 3, 0, 0)
+    assert counts(bench.build()) == (1, 3, 0, 1)
+
+
+def test_a_corpus_that_was_cut_short_is_read_again(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(corpus_line(1, "Good text.") + corpus_line(2, "More text."))
+
+    def cut(file: SourceFile) -> Iterator[Document | Skipped]:
+        yield next(iter(load(file)))
+        yield Skipped(document=file.name, reason="cannot be read: Input/output error", transient=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "load", cut)
+        assert counts(bench.build(corpus, "corpus")) == (1, 0, 0, 1)
+    assert counts(bench.build(corpus, "corpus")) == (1, 1, 0, 1)
+    assert counts(bench.build(corpus, "corpus")) == (0, 2, 0, 0)
+
+
+@pytest.mark.parametrize("constant", ["LOADER_VERSION", "TOKENISER_VERSION"])
+def test_another_version_of_our_code_reads_everything_again_and_embeds_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, constant: str
+) -> None:
+    (bench.docs / "z.pdf").write_bytes(b"%PDF-1.4 nothing")
+    bench.build()
+    monkeypatch.setattr(build_module, constant, 77)
+    loaded = count_loads(monkeypatch)
+    report = bench.build()
+    assert report.notes == ("made by another version of adaptrag before: everything is read again",)
+    assert counts(report) == (3, 0, 0, 0)
+    assert loaded == ["a.txt", "b.txt", "c.txt", "z.pdf"]
+
+
+def test_an_index_from_before_loaders_had_a_version_is_opened_and_read_again(bench: Bench) -> None:
+    bench.build()
+    before = bench.open()
+    old = replace(before.manifest, recipe=replace(before.manifest.recipe, loader_version=0))
+    content = json.loads(encode_manifest(old))
+    del content["recipe"]["loader_version"], content["unread"]
+    data = json.dumps(content).encode("ascii")
+    folder = bench.index_dir / "docs"
+    (folder / "generations" / before.current.generation / before.current.manifest).write_bytes(data)
+    current = replace(before.current, sha256=hashlib.sha256(data).hexdigest())
+    (folder / "CURRENT").write_bytes(current.encode())
+    home.check_encoder(bench.open(), bench.encoder.fingerprint)
+    assert counts(bench.build()) == (3, 0, 0, 0)
+    assert counts(bench.build()) == (0, 3, 0, 0)
+
+
 def test_equal_ids_in_two_corpora_stay_apart(bench: Bench) -> None:
     for name in ("one", "two"):
         (bench.docs / f"{name}.jsonl").write_text(corpus_line(1, f"Text of {name}."))
@@ -229,6 +357,11 @@ def test_another_encoder_embeds_everything_again(bench: Bench) -> None:
     assert report.notes == ("made with another encoder before (hash): everything is embedded again",)
     assert counts(report) == (3, 0, 0, 3)
     assert bench.open().encoder.name == "other"
+    bench.encoder = HashEncoder(
+        bench.encoder.tokenizer_path.parent, name="other", file_sha256="1" * 64, query_prefix="query: "
+    )
+    report = bench.build()
+    assert report.notes == ("made with other files or prefixes of other before: everything is embedded again",)
 
 
 def test_another_path_under_the_same_name_is_said(bench: Bench, tmp_path: Path) -> None:
