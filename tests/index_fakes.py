@@ -21,6 +21,7 @@ FINGERPRINT = EncoderFingerprint(
     query_prefix="",
     document_prefix="",
     max_length=64,
+    backend="hash/1",
 )
 
 

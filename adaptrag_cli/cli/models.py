@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +15,22 @@ from adaptrag_cli.cli.pull_progress import showing_pulls
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ModelError
 from adaptrag_cli.locations import default_models_dir
-from adaptrag_cli.models.catalogue import ENTRIES, CatalogueEntry, encoder_from_hub, find_entry, is_hub_name
+from adaptrag_cli.models.catalogue import (
+    ENTRIES,
+    CatalogueEntry,
+    PackageSource,
+    Source,
+    encoder_from_hub,
+    find_entry,
+    is_hub_name,
+)
 from adaptrag_cli.models.files import (
     describe_installed,
     installed_hub_encoders,
     is_installed,
     locate_encoder,
     locate_model,
+    locate_reranker,
     remove,
     verify,
     weights_path,
@@ -46,9 +57,17 @@ ModelsDir = Annotated[
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name in the catalogue, or owner/name of a hub encoder.")]
 
 
-@models_app.command("list", epilog=_examples("adaptrag models list", "adaptrag models list --json"))
+@models_app.command(
+    "list", epilog=_examples("adaptrag models list", "adaptrag models list --verbose", "adaptrag models list --json")
+)
 def list_models(
     models_dir: ModelsDir = None,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show SHA-256, context length, sources in order, and how a threshold was measured."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """List the catalogue and what is here."""
@@ -58,7 +77,10 @@ def list_models(
         if as_json:
             print(json.dumps({"models_dir": str(folder), "models": rows}, indent=2))
             return
-        _print_table(rows)
+        if verbose:
+            _print_details(rows)
+        else:
+            _print_table(rows)
         say(f"models folder: {printable(str(folder))}")
 
 
@@ -125,8 +147,11 @@ def print_path(name: Name, models_dir: ModelsDir = None) -> None:
     """Print where a model lies."""
     with reporting_errors():
         folder = _folder(models_dir)
-        is_folder = is_hub_name(name) or find_entry(name).is_folder
-        print(locate_encoder(name, folder).folder if is_folder else locate_model(name, folder).path)
+        kind = _find(name).kind
+        if kind == "answer":
+            print(locate_model(name, folder).path)
+        else:
+            print((locate_encoder if kind == "encoder" else locate_reranker)(name, folder).folder)
 
 
 @models_app.command("remove", epilog=_examples("adaptrag models remove smollm2-135m-instruct"))
@@ -155,9 +180,15 @@ def _row(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
         "sha256": entry.sha256,
         "licence": entry.licence,
         "context_length": entry.context_length,
+        "sources": [_source(source) for source in entry.sources],
         "threshold": entry.calibration.threshold if entry.calibration else None,
+        "calibration": asdict(entry.calibration) if entry.calibration else None,
         "purpose": entry.purpose,
     }
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {"from": "package index" if isinstance(source, PackageSource) else "model hub", **asdict(source)}
 
 
 def _state(entry: CatalogueEntry, folder: Path) -> str:
@@ -178,11 +209,51 @@ def _size(entry: CatalogueEntry, folder: Path) -> int | None:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     cells = [("NAME", "KIND", "STATE", "SIZE", "THRESHOLD", "LICENCE", "PURPOSE")]
     for row in rows:
-        size = "told at pull" if row["size_bytes"] is None else megabytes(row["size_bytes"])
-        threshold = (
-            "" if row["kind"] != "answer" else "uncalibrated" if row["threshold"] is None else str(row["threshold"])
-        )
+        size, threshold = _size_text(row), _threshold_text(row)
         cells.append((row["name"], row["kind"], row["state"], size, threshold, row["licence"], row["purpose"]))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         print(printable("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()))
+
+
+def _size_text(row: dict[str, Any]) -> str:
+    return "told at pull" if row["size_bytes"] is None else megabytes(row["size_bytes"])
+
+
+def _threshold_text(row: dict[str, Any]) -> str:
+    if row["kind"] != "answer":
+        return ""
+    return "uncalibrated" if row["threshold"] is None else str(row["threshold"])
+
+
+def _print_details(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        print(printable(f"{row['name']}  {row['kind']}  {row['state']}"))
+        for label, value in _details(row):
+            print(printable(f"    {label:<15}{value}"))
+
+
+def _details(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "purpose", row["purpose"]
+    yield "licence", row["licence"]
+    yield "size", _size_text(row)
+    yield "SHA-256", row["sha256"] or "told at pull"
+    if row["context_length"] is not None:
+        yield "context", f"{row['context_length']:,} tokens"
+    for number, source in enumerate(row["sources"], start=1):
+        yield f"source {number}", _source_text(source)
+    if row["kind"] == "answer":
+        yield "threshold", _threshold_text(row)
+    if row["calibration"] is not None:
+        yield "measured on", row["calibration"]["measured_on"]
+        yield "chosen because", row["calibration"]["how"]
+    if row["path"] is not None:
+        yield "path", row["path"]
+
+
+def _source_text(source: dict[str, Any]) -> str:
+    if "repo" in source:
+        file = f"file {source['file']}" if source["file"] else "its data files"
+        return f"{source['from']}: {source['repo']}, revision {source['revision']}, {file}"
+    parts = f", {source['parts']} parts" if source["parts"] > 1 else ""
+    return f"{source['from']}: {source['package']} {source['version']}{parts}"

@@ -1,15 +1,18 @@
-"""What a language model and an encoder must do, and the table of backends.
+"""What a language model, an encoder and a reranker must do, and the table of language-model backends.
 
-A backend is named by a suffix or a prefix and loaded only when used, so this module never imports its members.
+A backend is named by the suffix of its files and imported only when one is loaded, so this module never imports its
+members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from adaptrag_cli.errors import ModelError
 from adaptrag_cli.events import Alternative, EntropySupport, StopReason
 
 if TYPE_CHECKING:
@@ -107,6 +110,43 @@ class LanguageModel(Protocol):
     def close(self) -> None: ...
 
 
+LANGUAGE_MODELS = {".gguf": "adaptrag_cli.models.llama:load_llama"}
+"""What loads a model file, by its suffix."""
+
+
+def load_language_model(
+    path: Path,
+    *,
+    name: str,
+    fingerprint: str,
+    trusted: bool,
+    context_length: int = 4096,
+    gpu_layers: str = "auto",
+    threads: int | None = None,
+) -> LanguageModel:
+    """Load a model file with the backend of its suffix; `trusted` means that its hash is the catalogue's.
+
+    Raises:
+        ModelNotFound: there is no such file.
+        ModelError: no backend loads such files, or the file is not what its suffix says.
+        ConfigError: a setting makes no sense.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in LANGUAGE_MODELS:
+        raise ModelError(f"no backend loads {path}", f"give a file that ends in {' or '.join(LANGUAGE_MODELS)}")
+    module, _, function = LANGUAGE_MODELS[suffix].partition(":")
+    load: Callable[..., LanguageModel] = getattr(import_module(module), function)
+    return load(
+        path,
+        name=name,
+        fingerprint=fingerprint,
+        trusted=trusted,
+        context_length=context_length,
+        gpu_layers=gpu_layers,
+        threads=threads,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class EncoderFingerprint:
     """Everything that decides a vector. Two equal fingerprints give comparable vectors."""
@@ -121,6 +161,8 @@ class EncoderFingerprint:
     document_prefix: str
     max_length: int
     """Window in the encoder's tokens, special tokens included."""
+    backend: str = ""
+    """What computes the vectors, with the version that decides their last bits; empty in an index older than this."""
 
 
 @runtime_checkable
@@ -141,4 +183,13 @@ class Encoder(Protocol):
 
     def encode_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors, shape (len(texts), dimension), in the order given."""
+        ...
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """A query and a text, read together, to one score."""
+
+    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Raw logits, shape (len(texts),), in the order given; higher is better."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from adaptrag_cli.models.base import EncoderFingerprint
 from adaptrag_cli.models.catalogue import is_hub_name
 from adaptrag_cli.models.encoder_folder import EncoderFolder, read_encoder_folder, weights_sha256
 from adaptrag_cli.models.files import EncoderFiles, locate_encoder
-from adaptrag_cli.models.onnx_export import export_encoder, find_export
+from adaptrag_cli.models.onnx_export import EXPORTER, export_encoder, find_export
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +85,7 @@ class SentenceEncoder:
             query_prefix=self._query_prefix,
             document_prefix=self._document_prefix,
             max_length=self._layout.max_length,
+            backend=f"onnx/{EXPORTER}" if self._exported else f"sentence-transformers/{_minor_version()}",
         )
 
     @property
@@ -104,16 +106,15 @@ class SentenceEncoder:
 
         if not texts:
             return np.zeros((0, self.fingerprint.dimension), dtype=np.float32)
-        return self._backend.encode([_without_lone_surrogates(text) for text in texts], prefix)
+        return self._backend.encode([without_lone_surrogates(text) for text in texts], prefix)
 
     @cached_property
     def _backend(self) -> OnnxBackend | TorchBackend:
-        exported = self._export() if self._layout.is_plain else None
-        if exported is None:
+        if self._exported is None:
             return self._torch
         from adaptrag_cli.models.onnx_encoder import OnnxBackend
 
-        return OnnxBackend(exported, self._layout.tokenizer_path, self._layout.max_length)
+        return OnnxBackend(self._exported, self._layout.tokenizer_path, self._layout.max_length)
 
     @cached_property
     def _torch(self) -> TorchBackend:
@@ -122,7 +123,10 @@ class SentenceEncoder:
         self._notify(f"loading encoder {self._name} with sentence-transformers")
         return TorchBackend(self._layout.folder, self._layout.max_length)
 
-    def _export(self) -> Path | None:
+    @cached_property
+    def _exported(self) -> Path | None:
+        if not self._layout.is_plain:
+            return None
         try:
             found = find_export(self._layout, weights_sha256(self._layout.folder))
             if found is None:
@@ -139,7 +143,11 @@ def _lasting_name(files: EncoderFiles) -> str:
     return files.name if files.entry or is_hub_name(files.name) else str(files.folder)
 
 
-def _without_lone_surrogates(text: str) -> str:
+def _minor_version() -> str:
+    return ".".join(version("sentence-transformers").split(".")[:2])
+
+
+def without_lone_surrogates(text: str) -> str:
     """Join surrogate pairs and replace lone halves by U+FFFD, which no tokenizer takes."""
     if text.isascii():
         return text

@@ -79,6 +79,19 @@ def read_encoder_folder(folder: Path) -> EncoderFolder:
     )
 
 
+def read_cross_encoder(folder: Path) -> int:
+    """Check that a folder's model scores a pair of texts; return its window in tokens.
+
+    Raises:
+        ModelError: it is another kind of model: sentence-transformers would give it a scoring layer of random numbers.
+    """
+    config = _read_object(folder / "config.json")
+    architecture = str(next(iter(config.get("architectures") or ()), "none"))
+    if not architecture.endswith(("ForSequenceClassification", "ForCausalLM")):
+        raise ModelError(f"{folder} is not a cross-encoder, its architecture is {architecture}", "give a reranker")
+    return _window(folder, _read_object(folder / "sentence_bert_config.json"), config)
+
+
 def weights_sha256(folder: Path) -> str:
     """SHA-256 of the weights; of all their hashes and names when they lie in several files.
 

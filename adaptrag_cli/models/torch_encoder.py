@@ -29,25 +29,35 @@ def load_sentence_transformer(folder: Path, *, device: str | None = None) -> Sen
         ModelError: sentence-transformers cannot load it, or it reads images or sound as well: such a model would fetch
             what an address in a document points to.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    with quiet_libraries():
-        try:
-            from sentence_transformers import SentenceTransformer
+    with loading(folder):
+        from sentence_transformers import SentenceTransformer
 
-            model = SentenceTransformer(
-                str(folder),
-                device=device,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True},
-                processor_kwargs={"split_special_tokens": True},
-            )
-        # The library passes on whatever its parts raise on a broken folder.
-        except (ImportError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(f"sentence-transformers cannot load {folder}: {reason}", "adaptrag doctor") from error
+        model = SentenceTransformer(
+            str(folder),
+            device=device,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+            processor_kwargs={"split_special_tokens": True},
+        )
     if not {"text", "message"}.issuperset(model.modalities):
         raise ModelError(f"{folder} reads more than text", "give an encoder for text")
     return model
+
+
+@contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """Load with sentence-transformers quietly; turn what it raises into one line.
+
+    Raises:
+        ModelError: it cannot load the folder.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    with quiet_libraries():
+        try:
+            yield
+        except Exception as error:  # on a broken folder it passes on whatever its parts raise; some have no base class
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise ModelError(f"sentence-transformers cannot load {folder}: {reason}", "adaptrag doctor") from error
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from adaptrag_cli.cli import models as command
 from adaptrag_cli.cli.pull_progress import showing_pulls
 from adaptrag_cli.locations import default_models_dir
 from adaptrag_cli.models import catalogue, files
-from adaptrag_cli.models.catalogue import CatalogueEntry, HubSource
+from adaptrag_cli.models.catalogue import Calibration, CatalogueEntry, HubSource, PackageSource
 from adaptrag_cli.models.sources import Progress
 from model_servers import HubServer, serving, sha256
 
@@ -34,6 +35,22 @@ TINY = CatalogueEntry(
 def tiny_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (catalogue, files, command):
         monkeypatch.setattr(module, "ENTRIES", (TINY,))
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tiny model with all that an entry can say."""
+    entry = replace(
+        TINY,
+        context_length=2048,
+        sources=(
+            PackageSource(package="tiny-model-part{n}", version="1.0", member="tiny/part{n}.bin", parts=2),
+            *TINY.sources,
+        ),
+        calibration=Calibration(threshold=0.25, measured_on="60 drafts of a test set", how="3 of 4 right below"),
+    )
+    for module in (catalogue, files, command):
+        monkeypatch.setattr(module, "ENTRIES", (entry,))
 
 
 @pytest.fixture
@@ -113,7 +130,24 @@ def test_list_says_what_is_here(placed: Path) -> None:
     assert result.stderr == f"models folder: {placed}\n"
 
 
-def test_list_as_json(placed: Path) -> None:
+def test_list_tells_all_that_the_catalogue_knows(measured: None, placed: Path) -> None:
+    assert run("list", "-v", "--models-dir", placed).stdout.splitlines() == [
+        "tiny  answer  unverified",
+        "    purpose        for tests",
+        "    licence        Apache-2.0",
+        "    size           0.0 MB",
+        f"    SHA-256        {sha256(GGUF)}",
+        "    context        2,048 tokens",
+        "    source 1       package index: tiny-model-part{n} 1.0, 2 parts",
+        "    source 2       model hub: someone/tiny, revision main, file tiny.gguf",
+        "    threshold      0.25",
+        "    measured on    60 drafts of a test set",
+        "    chosen because 3 of 4 right below",
+        f"    path           {placed / 'tiny.gguf'}",
+    ]
+
+
+def test_list_as_json(measured: None, placed: Path) -> None:
     assert json.loads(run("list", "--json", "--models-dir", placed).stdout) == {
         "models_dir": str(placed),
         "models": [
@@ -125,8 +159,25 @@ def test_list_as_json(placed: Path) -> None:
                 "size_bytes": 1000,
                 "sha256": sha256(GGUF),
                 "licence": "Apache-2.0",
-                "context_length": None,
-                "threshold": None,
+                "context_length": 2048,
+                "sources": [
+                    {
+                        "from": "package index",
+                        "package": "tiny-model-part{n}",
+                        "version": "1.0",
+                        "member": "tiny/part{n}.bin",
+                        "parts": 2,
+                    },
+                    {"from": "model hub", "repo": "someone/tiny", "file": "tiny.gguf", "revision": "main"},
+                ],
+                "threshold": 0.25,
+                "calibration": {
+                    "threshold": 0.25,
+                    "measured_on": "60 drafts of a test set",
+                    "how": "3 of 4 right below",
+                    "abstain_uncertainty": None,
+                    "abstain_query_score": None,
+                },
                 "purpose": "for tests",
             }
         ],

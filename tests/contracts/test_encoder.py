@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from adaptrag_cli.errors import ModelError, ModelNotFound
 from adaptrag_cli.models.base import Encoder
 from adaptrag_cli.models.encoder import export_encoder, load_encoder
 from adaptrag_cli.models.encoder_folder import read_encoder_folder, weights_sha256
-from adaptrag_cli.models.onnx_export import find_export
+from adaptrag_cli.models.onnx_export import EXPORTER, find_export
 
 WORDS = ["river", "bridge", "sep", "cls", "query", "old", "stone", "[", "]", ":", "a", "b", "c", "1", "\ufffd"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS]
@@ -132,6 +133,7 @@ def test_the_fingerprint_says_what_decides_a_vector(folder: Path, load: Callable
     assert found.file_sha256 == weights_sha256(folder)
     assert (found.dimension, found.pooling, found.normalised, found.max_length) == (16, folder.name, True, WINDOW)
     assert (found.query_prefix, found.document_prefix) == ("query: ", "")
+    assert found.backend == f"onnx/{EXPORTER}"
     assert encoder.tokenizer_path == folder / "tokenizer.json"
 
 
@@ -233,6 +235,7 @@ def test_a_folder_that_cannot_be_written_is_exported_into_the_user_data_folder(
 
 
 def test_other_pooling_stays_with_sentence_transformers(tmp_path: Path) -> None:
+    installed_version = version("sentence-transformers")
     made = make_encoder(tmp_path / "e", "max")
     with pytest.raises(ModelError) as caught:
         export_encoder(made)
@@ -241,6 +244,7 @@ def test_other_pooling_stays_with_sentence_transformers(tmp_path: Path) -> None:
     heard: list[str] = []
     encoder = load_encoder(str(made), tmp_path, notify=heard.append)
     assert encoder.fingerprint.pooling == "max"
+    assert encoder.fingerprint.backend == "sentence-transformers/" + ".".join(installed_version.split(".")[:2])
     vectors = encoder.encode_documents(["a [SEP] b", "a [ sep ] b", "a \ud800 b"])
     assert heard == [f"loading encoder {made} with sentence-transformers"]
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-6)
@@ -261,6 +265,7 @@ def test_an_export_that_differs_is_refused_once_and_remembered(tmp_path: Path) -
     with pytest.raises(ModelError):
         find_export(read_encoder_folder(made), weights_sha256(made))
     assert sorted(p.name for p in (made / "onnx").iterdir() if p.suffix != ".lock") == ["adaptrag.json"]
+    assert load_encoder(str(made), tmp_path).fingerprint.backend.startswith("sentence-transformers/")
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

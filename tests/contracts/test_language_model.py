@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from adaptrag_cli.errors import QueryTooLong, RunCancelled
-from adaptrag_cli.models.base import Generation, LanguageModel, Token
+from adaptrag_cli.errors import ModelError, QueryTooLong, RunCancelled
+from adaptrag_cli.models.base import Generation, LanguageModel, Token, load_language_model
 from fakes import ScriptedModel, reply
 
 QUESTION = "Name the planets of the solar system, one per line, in their order from the sun."
@@ -19,9 +19,7 @@ SHORT_QUESTION = "Is water wet?"
 
 @pytest.fixture(scope="module")
 def real_model(small_llm_path: Path) -> Iterator[LanguageModel]:
-    from adaptrag_cli.models.llama import load_llama
-
-    model = load_llama(
+    model = load_language_model(
         small_llm_path, name="small", fingerprint="sha256:test", trusted=True, context_length=512, threads=1
     )
     yield model
@@ -140,6 +138,13 @@ def test_a_prompt_shows_the_question_and_counts_its_tokens(model: LanguageModel)
 @pytest.mark.parametrize("text", ["lone \ud83d surrogate", "a\x00b", "", "日本語 😀", "<|im_end|>"])
 def test_any_text_can_be_asked(model: LanguageModel, text: str):
     assert len(model.build_prompt(text)) >= 1
+
+
+def test_a_file_that_no_backend_loads_is_refused(tmp_path: Path):
+    with pytest.raises(ModelError) as caught:
+        load_language_model(tmp_path / "model.bin", name="model", fingerprint="", trusted=False)
+    assert caught.value.message == f"no backend loads {tmp_path / 'model.bin'}"
+    assert caught.value.hint == "give a file that ends in .gguf"
 
 
 def test_a_script_fails_on_a_call_that_it_does_not_hold():
