@@ -56,7 +56,7 @@ class Retriever:
     """One opened index with its encoder. Vectors of the texts of one run are computed once."""
 
     def __init__(self, store: Store, encoder: Encoder, *, deleted: Collection[str] = ()) -> None:
-        """`deleted` are sources that are gone from disk: their chunks are never returned."""
+        """`deleted` are files that are gone from disk and documents gone from a corpus: they are never returned."""
         self._store = store
         self._encoder = encoder
         self._deleted = frozenset(deleted)
@@ -119,13 +119,16 @@ class Retriever:
         ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
         return tuple(Hit(row=row, score=score) for row, score in ordered[:n])
 
+    def _is_deleted(self, chunk: Chunk) -> bool:
+        return chunk.source in self._deleted or chunk.document in self._deleted
+
     def _alive(self, search: Callable[[int], tuple[Hit, ...]], n: int) -> tuple[FoundChunk, ...]:
         """Search deeper until n chunks of documents that still exist are found."""
         depth = n
         while True:
             hits = search(depth)
             chunks = [(hit, self._store.chunk(hit.row)) for hit in hits]
-            alive = [(hit, chunk) for hit, chunk in chunks if chunk.source not in self._deleted][:n]
+            alive = [(hit, chunk) for hit, chunk in chunks if not self._is_deleted(chunk)][:n]
             if len(alive) == n or len(hits) < depth or depth >= self._store.chunk_count:
                 break
             depth = min(depth * 4, self._store.chunk_count)

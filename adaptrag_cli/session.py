@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from adaptrag_cli import engine
 from adaptrag_cli.config import Settings
-from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexUnusable, ModelError
+from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable, ModelError
 from adaptrag_cli.events import Event, Setting, WarningRaised
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.index.home import check_encoder, choose_index, open_index
@@ -107,7 +107,15 @@ def _open_retriever(settings: Settings, models_dir: Path) -> tuple[Retriever, tu
     index_dir = index_dir_of(settings)
     store = open_index(index_dir, choose_index(index_dir, settings.index.name))
     freshness = store.freshness()
-    retriever = Retriever(store, _open_encoder(store, models_dir), deleted=freshness.deleted)
+    if (
+        freshness.root_missing
+    ):  # an unplugged disk cannot be told from a deleted folder, and what is deleted is not quoted
+        raise IndexStale(
+            f"index {store.name!r}: {store.path} is not there, so its documents may be deleted",
+            f"bring it back, or forget it with: adaptrag indexes remove {store.name}",
+        )
+    deleted = (*freshness.deleted, *freshness.deleted_documents)
+    retriever = Retriever(store, _open_encoder(store, models_dir), deleted=deleted)
     return retriever, _freshness_warnings(freshness, store)
 
 
@@ -187,14 +195,16 @@ def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: Mod
 def _freshness_warnings(freshness: Freshness, store: LocalStore) -> tuple[WarningRaised, ...]:
     if freshness.is_fresh:
         return ()
-    parts = [
-        f"{len(names)} file{'s' if len(names) != 1 else ''} {what}"
-        for names, what in ((freshness.changed, "changed"), (freshness.deleted, "deleted"), (freshness.added, "added"))
-        if names
-    ]
+    counted = (
+        (freshness.changed, "file", "changed"),
+        (freshness.deleted, "file", "deleted"),
+        (freshness.added, "file", "added"),
+        (freshness.deleted_documents, "document", "gone from a corpus"),
+    )
+    parts = [f"{len(names)} {what}{'s' if len(names) != 1 else ''} {how}" for names, what, how in counted if names]
     return (
         WarningRaised(
             code="index_not_fresh",
-            message=f"{', '.join(parts)} since indexing; bring it up to date with: {store.manifest.index_command()}",
+            message=f"{', '.join(parts)} since indexing; bring it up to date with: {store.index_command()}",
         ),
     )

@@ -51,7 +51,7 @@ def index_corpus(settings: Settings, on_progress: Callable[[BuildProgress], None
         corpus_folder(),
         name=DEMO_INDEX,
         index_dir=index_dir,
-        encoder=load_encoder(settings.models.encoder, models_dir_of(settings)),
+        encoder=load_encoder(settings.models.encoder, models_dir_of(settings), query_prefix="", document_prefix=""),
         # A site-packages folder often lies below a .gitignore that names it.
         options=BuildOptions(use_gitignore=False),
         on_progress=on_progress,

@@ -214,7 +214,13 @@ def run(args: argparse.Namespace) -> None:
     settings = load_settings(flags=flags)
     session = open_session(settings)
     store = HidingStore(session.resources.require_retriever().store)
-    encoder = load_encoder(store.encoder.name, models_dir_of(settings))
+    made_with = store.encoder
+    encoder = load_encoder(
+        made_with.name,
+        models_dir_of(settings),
+        query_prefix=made_with.query_prefix,
+        document_prefix=made_with.document_prefix,
+    )
     retriever = Retriever(store, encoder, deleted={TAKEN_OUT})
     session = replace(session, resources=replace(session.resources, retriever=retriever))
     started = time.monotonic()

@@ -111,6 +111,13 @@ def test_a_deleted_document_is_not_quoted(opened: Open, tmp_path: Path):
     assert not [chunk_id for chunk_id in end.chunk_ids if chunk_id.startswith("lamp.md")]
 
 
+def test_documents_that_may_all_be_deleted_are_not_quoted(opened: Open, tmp_path: Path):
+    shutil.rmtree(tmp_path / "corpus")
+    with pytest.raises(IndexStale, match="is not there"):
+        opened()
+    assert [w.code for w in opened(ask__strategy="never").warnings] == ["no_peek"]
+
+
 def test_another_encoder_is_refused_in_one_line_that_names_the_command(opened: Open, encoder: PlaneEncoder):
     encoder.fingerprint = replace(encoder.fingerprint, file_sha256="f" * 64)
     with pytest.raises(IndexStale) as failure:
