@@ -33,8 +33,6 @@ Extraction = Literal["whole", "draft", "cited", "none"]
 their markers, a space between them (cited); or `DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
-Extraction = Literal["whole", "cited", "draft", "none"]
-"""How the answer comes from tokens: all of the answer phase, its sentences with markers, the draft; or not at all."""
 Scalar = str | int | float | bool | None
 
 

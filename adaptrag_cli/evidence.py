@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-DOCUMENTS_DO_NOT_TELL = "The documents do not tell."
-
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceRule:

@@ -19,7 +19,7 @@ from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
-from adaptrag_cli.models.base import Encoder, LanguageModel
+from adaptrag_cli.models.base import Encoder, LanguageModel, load_language_model
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
 from adaptrag_cli.models.files import ModelFile, locate_model
 from adaptrag_cli.retrieval import Retriever
@@ -148,9 +148,7 @@ def _open_encoder(store: LocalStore, models_dir: Path) -> Encoder:
 
 
 def _load_model(settings: Settings, file: ModelFile) -> LanguageModel:
-    from adaptrag_cli.models.llama import load_llama
-
-    return load_llama(
+    return load_language_model(
         file.path,
         name=file.name,
         fingerprint=file.fingerprint,

@@ -8,6 +8,7 @@ from adaptrag_cli import prompts
 from adaptrag_cli.citations import cited_chunks
 from adaptrag_cli.errors import QueryTooLong
 from adaptrag_cli.events import (
+    DOCUMENTS_DO_NOT_TELL,
     Candidate,
     Event,
     EvidenceJudged,
@@ -16,7 +17,7 @@ from adaptrag_cli.events import (
     TokenGenerated,
     WarningRaised,
 )
-from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL, Verdict, judge_chunks, judge_cited_answer, judge_short_answer
+from adaptrag_cli.evidence import Verdict, judge_chunks, judge_cited_answer, judge_short_answer
 from adaptrag_cli.models.base import Generation, Prompt
 from adaptrag_cli.strategies.base import Answer, Resources
 from adaptrag_cli.strategies.steps import generate

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from adaptrag_cli import engine
 from adaptrag_cli.errors import ExitCode, RunCancelled
 from adaptrag_cli.events import (
+    DOCUMENTS_DO_NOT_TELL,
     ChunkPeeked,
     ChunksSelected,
     DecisionMade,
@@ -28,7 +29,6 @@ from adaptrag_cli.events import (
     WarningRaised,
     check_laws,
 )
-from adaptrag_cli.evidence import DOCUMENTS_DO_NOT_TELL
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy, strategy_names
 from fakes import ScriptedModel, reply
