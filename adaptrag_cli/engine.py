@@ -38,6 +38,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Answer, Resources, Strategy, check_capabilities
+from adaptrag_cli.terminal import valid_unicode
 
 Clock = Callable[[], float]
 
@@ -113,8 +114,7 @@ def _peek(query: str, retriever: Retriever, use: Resources) -> Generator[Event, 
 
 
 def _clean(query: str) -> str:
-    # Arguments that are not valid UTF-8 arrive with lone surrogates, which no encoder or JSON writer takes.
-    return query.encode("utf-8", "replace").decode("utf-8").strip()
+    return valid_unicode(query).strip()
 
 
 def _started(query: str, run: Run, strategy: Strategy, use: Resources) -> RunStarted:

@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
+from adaptrag_cli.config import RetrieverName
 from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.errors import ModelError
 from adaptrag_cli.events import RankedChunk
@@ -20,9 +21,6 @@ from adaptrag_cli.models.base import Encoder
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-RetrieverName = Literal["dense", "sparse", "hybrid"]
-RETRIEVERS: tuple[RetrieverName, ...] = get_args(RetrieverName)
 
 RRF_CONSTANT = 60
 """k of reciprocal rank fusion, as in Cormack, Clarke and Buettcher (2009)."""

@@ -15,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-AisScore = Literal["cos", "sum", "dynamic"]
-AIS_SCORES: tuple[AisScore, ...] = get_args(AisScore)
+from adaptrag_cli.config import AisScore
 
 ALPHA_LINE = (0.058, 0.455)
 """Slope per radian and intercept of PAIRS' query weight, as printed (the authors' code: 0.05848, 0.45520)."""

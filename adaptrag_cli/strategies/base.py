@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
-from adaptrag_cli.config import AskSettings
+from adaptrag_cli.config import AisScore, AskSettings, RetrieverName, Style
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
 from adaptrag_cli.events import AnswerSource, Event, Extraction, Setting
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.models.base import Generation, LanguageModel
-from adaptrag_cli.retrieval import RETRIEVERS, Retriever, RetrieverName
-from adaptrag_cli.selection import AIS_SCORES, AisScore
-
-Style = Literal["short", "cited"]
-STYLES: tuple[Style, ...] = get_args(Style)
+from adaptrag_cli.retrieval import Retriever
 
 _TABLE: Mapping[str, str] = {
     "never": "adaptrag_cli.strategies.baselines:Never",
@@ -142,7 +138,6 @@ def resolve_options(
         if value is not None and origins.get(f"ask.{option.name}", "default") != "default":
             given[option.name] = value
             origin_of[option.name] = origins[f"ask.{option.name}"]
-    _check(given)
     options = replace(strategy.defaults, **given)  # type: ignore[arg-type]
     settings = tuple(
         Setting(
@@ -151,16 +146,3 @@ def resolve_options(
         for o in fields(Options)
     )
     return options, settings
-
-
-def _check(given: Mapping[str, object]) -> None:
-    for name, known in (("retriever", RETRIEVERS), ("ais", AIS_SCORES), ("style", STYLES)):
-        if name in given and given[name] not in known:
-            raise UnknownName(name, str(given[name]), known)
-    for name in ("top_n", "top_k"):
-        value = given.get(name)
-        if isinstance(value, int) and value < 1:
-            raise ConfigError(f"{name} must be at least 1, got {value}", f"--{name.replace('_', '-')} 3")
-    threshold = given.get("threshold")
-    if isinstance(threshold, float) and not threshold >= 0.0:
-        raise ConfigError(f"threshold must be 0 or more, got {threshold}", "--threshold 0.2")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptrag_cli.selection import AIS_SCORES, angles, joint_cosine, query_weight, rank_candidates
+from adaptrag_cli.config import AIS_SCORES
+from adaptrag_cli.selection import angles, joint_cosine, query_weight, rank_candidates
 
 ALPHA_CODE = (0.05848, 0.45520)
 QUERY = np.array([1.0, 0.0])
