@@ -23,7 +23,6 @@ from adaptrag_cli.events import (
     RunFinished,
     RunStarted,
     SentenceCited,
-    TokenGenerated,
     WarningRaised,
 )
 from adaptrag_cli.terminal import printable
@@ -55,22 +54,18 @@ class RunView:
         self._as_json = as_json
         self._events: list[Event] = []
         self._status = _StatusLine(err)
-        self._stream: _CitedStream | None = None
+        self._answer = _AnswerStream(out)
 
     def show(self, event: Event) -> None:
         """Print what this event makes known."""
         self._events.append(event)
         match event:
-            case RunStarted():
-                is_cited = any(s.name == "style" and s.value == "cited" for s in event.settings)
-                self._stream = _CitedStream(self._out) if is_cited and not self._as_json else None
             case PromptBuilt():
                 self._status.show(_DOING[event.phase])
-            case TokenGenerated(phase="answer") if self._stream:
-                self._status.clear()
-                self._stream.token(event.text)
-            case SentenceCited() if self._stream:
-                self._stream.mark(event.markers)
+            case SentenceCited() if not self._as_json:
+                if event.markers:
+                    self._status.clear()
+                self._answer.add(event)
             case WarningRaised():
                 self._say(f"warning: {event.message}")
             case RunFinished():
@@ -85,8 +80,7 @@ class RunView:
     def close(self) -> None:
         """Leave the terminal at the start of a line. Safe to call twice."""
         self._status.clear()
-        if self._stream:
-            self._stream.end()
+        self._answer.end_line()
 
     def _finish(self, end: RunFinished) -> None:
         self._status.clear()
@@ -94,11 +88,9 @@ class RunView:
         if self._as_json:
             _write_line(self._out, json_text(to_document(run)))
         else:
-            streamed = self._stream.end() if self._stream else ""
-            if not streamed or end.answer_source == "none":
-                _write_line(self._out, printable(end.answer, keep_newlines=True))
+            self._answer.finish(end.answer)
         if not self._as_json or self._verbose:
-            for line in talk_lines(run):
+            for line in talk_lines(run, verbose=self._verbose):
                 self._say(line)
         if self._verbose:
             from adaptrag_cli import tables  # rich is imported only when tables are drawn
@@ -133,39 +125,42 @@ class _StatusLine:
         self._stream.flush()
 
 
-class _CitedStream:
-    """Sentences as they come, each followed by the markers of its sources."""
+class _AnswerStream:
+    """The answer, sentence by sentence where its sentences are traced to sources.
+
+    A sentence without a source waits for the next one that has one, or for the whole answer: until then it may be a
+    guess that the run does not give.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._waiting: list[str] = []
         self._written = ""
-        self._gap = ""
-        """White space that is held back, so that a marker stands right behind its sentence."""
-        self._is_open = False
-        """Whether a line was begun and not ended."""
+        """What stands on the line that was begun and not ended."""
 
-    def token(self, text: str) -> None:
-        held = self._gap + text
-        shown = held.rstrip()
-        self._gap = held[len(shown) :]
-        self._write(shown if self._written else shown.lstrip())
+    def add(self, sentence: SentenceCited) -> None:
+        self._waiting.append(sentence.marked_text)
+        if sentence.markers:
+            text = (" " if self._written else "") + " ".join(self._waiting)
+            self._waiting.clear()
+            self._written += text
+            self._write(text)
 
-    def mark(self, markers: tuple[int, ...]) -> None:
-        self._write("".join(f" [{marker}]" for marker in markers))
+    def finish(self, answer: str) -> None:
+        """Write what is missing of the answer; one that reads otherwise than what was written gets its own line."""
+        if not answer.startswith(self._written):
+            self.end_line()
+        self._write(f"{answer.removeprefix(self._written)}\n")
+        self._written = ""
 
-    def end(self) -> str:
-        """End the line, and return what was written."""
-        if self._is_open:
-            self._is_open = False
-            _write_line(self._out, "")
-        return self._written
+    def end_line(self) -> None:
+        if self._written:
+            self._written = ""
+            self._write("\n")
 
     def _write(self, text: str) -> None:
-        if text:
-            self._written += text
-            self._is_open = True
-            self._out.write(printable(text, keep_newlines=True))
-            self._out.flush()
+        self._out.write(printable(text, keep_newlines=True))
+        self._out.flush()
 
 
 def _write_line(stream: TextIO, text: str) -> None:
@@ -189,9 +184,9 @@ def json_text(document: dict[str, Any]) -> str:
     return _HARMFUL_IN_JSON.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def talk_lines(run: RunSummary) -> list[str]:
+def talk_lines(run: RunSummary, *, verbose: bool = False) -> list[str]:
     """What is said of a finished run: the decision, the evidence, sources, the chunk that was not consulted."""
-    lines = [decision_line(run)]
+    lines = [f"{decision_line(run)}; {_gpu(run.started)}" if verbose else decision_line(run)]
     if run.evidence and not run.evidence.supported:
         lines.append(f"no answer in the documents: {run.evidence.reason}")
         lines += [source_line(number, chunk, label="looked at ") for number, chunk in enumerate(run.sources, start=1)]
@@ -229,6 +224,11 @@ def _method(run: RunSummary, looked_up: bool) -> str:
     return ", ".join((run.started.strategy, *retrievers, shares))
 
 
+def _gpu(start: RunStarted) -> str:
+    """The layers that were asked of the GPU, those it got, and why: `GPU layers auto -> 0: no GPU was found`."""
+    return f"GPU layers {start.gpu_layers_requested} -> {start.gpu_layers_used}: {start.gpu_reason}"
+
+
 def source_line(number: int, chunk: Candidate, label: str = "") -> str:
     """One source: its marker, place and scores."""
     scores = [f"s1 {chunk.query_score:.2f}"]
@@ -241,7 +241,7 @@ def source_line(number: int, chunk: Candidate, label: str = "") -> str:
 
 def peek_line(chunk: RankedChunk) -> str:
     """The best chunk of a skipped retrieval, and how to have it consulted."""
-    return f"not consulted: {chunk.location} ({chunk.score:.2f}); to consult it: {_CONSULT}"
+    return f"not consulted: {chunk.location} (s1 {chunk.score:.2f}); to consult it: {_CONSULT}"
 
 
 def seconds(ms: float) -> str:

@@ -48,7 +48,8 @@ def print_tables(run: RunSummary, stream: TextIO) -> None:
     _print_calls(run, console)
     if run.finished:
         _print_times(run.finished, console)
-    stream.writelines(f"{line.rstrip()}\n" for line in lines.getvalue().splitlines())  # rich fills columns with spaces
+    text = lines.getvalue().removesuffix("\n")
+    stream.writelines(f"{line.rstrip()}\n" for line in text.split("\n"))  # rich fills columns with spaces
     stream.flush()
 
 

@@ -37,6 +37,7 @@ from adaptrag_cli.events import (
 )
 
 STEP_MS = 100.0
+NOT_TOLD = "The documents do not tell."
 
 
 def stamped(events: Sequence[Event]) -> list[Event]:
@@ -200,7 +201,7 @@ def retrieved() -> list[Event]:
 def always(*, supported: bool = True) -> list[Event]:
     """Standard RAG: one search, plain top k."""
     reason = "best s1 = 0.80" if supported else "the answer is a guess: u = 1.20 > 0.80"
-    answer = ("21:30", "documents") if supported else ("The documents do not tell.", "none")
+    answer = ("21:30", "documents") if supported else (NOT_TOLD, "none")
     return stamped(
         [
             started("always"),
@@ -256,24 +257,28 @@ def failed() -> list[Event]:
     )
 
 
-def cited(*, supported: bool = True) -> list[Event]:
-    """Two sentences, streamed; the marker of the first comes before the first token of the second."""
-    tokens = written("answer", " Quiet", " time is 21:30.", "\n", "It", " ends at 7.", chunk_ids=KEPT)
-    answer = (" Quiet time is 21:30.\nIt ends at 7.".strip(), "documents")
-    first = SentenceCited(text="Quiet time is 21:30.", end_step=3, chunk_ids=KEPT[:1], markers=(1,))
-    second = SentenceCited(text="It ends at 7.", end_step=5, chunk_ids=(), markers=())
-    reason = "best s1 = 0.80" if supported else "no chunk is close to the question: best s1 = 0.80 < 0.90"
+def cited(*sentences: tuple[str, tuple[int, ...]], supported: bool = True) -> list[Event]:
+    """Sentences of two tokens, each with its markers; they come before the first token of the next sentence."""
+    sentences = sentences or (("Quiet time is 21:30.", (1,)), ("It ends at 7.", ()))
+    texts = [part for text, _ in sentences for part in (f" {text.split()[0]}", text.removeprefix(text.split()[0]))]
+    prompt, *tokens, done = written("answer", *texts, chunk_ids=KEPT)
+    generating: list[Event] = [prompt]
+    for number, (text, markers) in enumerate(sentences):
+        generating += tokens[2 * number : 2 * number + 2]
+        if number == len(sentences) - 1:
+            generating.append(done)
+        chunk_ids = tuple(KEPT[marker - 1] for marker in markers)
+        generating.append(SentenceCited(text=text, end_step=2 * number + 2, chunk_ids=chunk_ids, markers=markers))
+    marked = " ".join(text + "".join(f" [{marker}]" for marker in markers) for text, markers in sentences)
+    answer = finished(*((marked, "documents") if supported else (NOT_TOLD, "none")), KEPT, llm_calls=3, searches=2)
     return stamped(
         [
             started(style="cited"),
             *drafted(0.57, retrieve=True),
             *two_paths(),
-            *tokens[:4],
-            first,
-            *tokens[4:],
-            second,
-            EvidenceJudged(supported=supported, answer_uncertainty=0.5, best_query_score=0.8, reason=reason),
-            finished(*(answer if supported else ("The documents do not tell.", "none")), KEPT, llm_calls=3, searches=2),
+            *generating,
+            EvidenceJudged(supported=supported, answer_uncertainty=0.5, best_query_score=0.8, reason="as judged"),
+            msgspec.structs.replace(answer, extraction="cited") if supported else answer,
         ]
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -10,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
-from adaptrag_cli.config import Settings, load_settings
-from adaptrag_cli.errors import AdaptRAGError, ConfigError, ExitCode, RunCancelled
-from adaptrag_cli.events import Event, RunFailed, RunFinished
+from adaptrag_cli.config import Settings, allowed_for, load_settings
+from adaptrag_cli.errors import ConfigError, RunCancelled
+from adaptrag_cli.events import RunFailed, RunFinished
 from adaptrag_cli.render import RunView
+from adaptrag_cli.terminal import valid_unicode
 from adaptrag_cli.trace import TraceWriter, read_trace
 
 _METHOD = "How to answer"
 _PLACES = "Models and index"
 _OUTPUT = "Output"
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
@@ -50,7 +49,7 @@ Verbose = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Show tokens with entropy, both paths, the ranking, settings, prompts and times.",
+        help="Show tokens with entropy, both paths, the ranking, settings, GPU layers, prompt sizes and times.",
         rich_help_panel=_OUTPUT,
     ),
 ]
@@ -73,10 +72,14 @@ def ask(
         float | None,
         typer.Option(metavar="U", help="Look up when the draft's uncertainty u is greater.", rich_help_panel=_METHOD),
     ] = None,
-    retriever: Annotated[str | None, typer.Option(help="dense, sparse or hybrid.", rich_help_panel=_METHOD)] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help=f"{allowed_for('ask.retriever')}.", rich_help_panel=_METHOD)
+    ] = None,
     ais: Annotated[
         str | None,
-        typer.Option(help="Score that picks chunks from both paths: cos, sum or dynamic.", rich_help_panel=_METHOD),
+        typer.Option(
+            help=f"Score that picks chunks from both paths: {allowed_for('ask.ais')}.", rich_help_panel=_METHOD
+        ),
     ] = None,
     top_n: Annotated[
         int | None, typer.Option(metavar="N", help="Chunks that each path finds.", rich_help_panel=_METHOD)
@@ -131,7 +134,7 @@ def ask(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write every event as a JSON line; replaces an earlier trace, and nothing else.",
+            help="Write every event, prompts in full, as a JSON line; replaces an earlier trace, and nothing else.",
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
@@ -178,7 +181,8 @@ def replay(
     with reporting_errors(), closing(RunView(sys.stdout, sys.stderr, verbose=verbose, as_json=as_json)) as view:
         for event in read_trace(file):
             view.show(event)
-        _raise_if_failed(event)
+        if isinstance(event, RunFailed):
+            raise failure_of(event)
 
 
 def _query(argument: str) -> str:
@@ -188,8 +192,8 @@ def _query(argument: str) -> str:
         ConfigError: it is blank.
     """
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if argument == "-" else argument
-    query = _SURROGATES.sub("\ufffd", text).strip()
-    if not query:
+    query = valid_unicode(text).strip()
+    if not query:  # the engine refuses it too, but only when the models are loaded
         raise ConfigError("the question is empty", 'ask something: adaptrag ask "Who wrote the handbook?"')
     return query
 
@@ -211,12 +215,5 @@ def _ask(query: str, settings: Settings, trace: Path | None, view: RunView) -> N
                 break
             # Between two calls of the model there is nothing to cancel, so the run itself is told.
             event = run.throw(RunCancelled("stopped")) if interruption.is_requested else next(run)
-    _raise_if_failed(event)
-
-
-def _raise_if_failed(event: Event | None) -> None:
     if isinstance(event, RunFailed):
-        error = AdaptRAGError(event.message, event.hint)
-        is_known = event.exit_code in set(ExitCode) - {ExitCode.OK}
-        error.exit_code = ExitCode(event.exit_code) if is_known else ExitCode.RUN_FAILED
-        raise error
+        raise failure_of(event)

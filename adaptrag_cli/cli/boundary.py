@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from adaptrag_cli.errors import AdaptRAGError, ExitCode
+from adaptrag_cli.events import RunFailed
 from adaptrag_cli.terminal import printable
 
 
@@ -21,6 +22,14 @@ def describe(error: AdaptRAGError) -> str:
     """The failure in one line: what and where, then the remedy."""
     hint = f" ({error.hint})" if error.hint else ""
     return printable(f"adaptrag: {error.message}{hint}")
+
+
+def failure_of(event: RunFailed) -> AdaptRAGError:
+    """The failure that ended a run; a code that no table holds (a trace from elsewhere) means that the run failed."""
+    error = AdaptRAGError(event.message, event.hint)
+    is_known = event.exit_code in set(ExitCode) - {ExitCode.OK}
+    error.exit_code = ExitCode(event.exit_code) if is_known else ExitCode.RUN_FAILED
+    return error
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
 from adaptrag_cli.config import Settings, load_settings
-from adaptrag_cli.errors import AdaptRAGError, ExitCode, RunCancelled
+from adaptrag_cli.errors import RunCancelled
 from adaptrag_cli.render import RunView, is_plain
 from adaptrag_cli.terminal import printable
 
@@ -108,9 +108,7 @@ def _ask(session: Session, case: Case, status: RunView) -> RunSummary:
             if interruption.is_requested:
                 raise RunCancelled("stopped", "run it again: what was fetched and indexed is kept")
             if isinstance(event, RunFailed):
-                error = AdaptRAGError(event.message, event.hint)
-                error.exit_code = ExitCode(event.exit_code)
-                raise error
+                raise failure_of(event)
     return fold(events)
 
 

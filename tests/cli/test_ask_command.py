@@ -13,7 +13,12 @@ import pytest
 
 import traces
 from adaptrag_cli.errors import ConfigError, IndexNotFound, ModelNotFound
+from adaptrag_cli.events import PromptBuilt, RunFailed, check_laws
+from adaptrag_cli.session import Session
+from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from adaptrag_cli.trace import read_trace
+from fakes import ScriptedModel
+from lamp import QUERY, READING, lamp_retriever, unsure_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +28,7 @@ def test_the_answer_alone_is_on_stdout(command_line):
     assert (done.exit_code, done.stdout) == (0, "10 pm\n")
     assert done.stderr.splitlines() == [
         "answered from the model's memory: u = 0.02 <= 0.30 (dtr) - 0.8 s",
-        "not consulted: handbook.md:11-19 (0.71); to consult it: --strategy always",
+        "not consulted: handbook.md:11-19 (s1 0.71); to consult it: --strategy always",
     ]
     assert command_line.session.queries == ["When is quiet time?"]
     assert command_line.session.is_closed
@@ -249,6 +254,29 @@ def test_ctrl_c_stops_a_run_whose_model_took_no_notice():
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "adaptrag: stopped\n")
+
+
+class InterruptedModel(ScriptedModel):
+    """The person presses Ctrl-C while the last prompt is written, when no model computes."""
+
+    def build_prompt(self, user_text):
+        if READING in user_text:
+            signal.raise_signal(signal.SIGINT)
+        return super().build_prompt(user_text)
+
+
+def test_ctrl_c_between_two_calls_leaves_a_trace_that_ends_properly(command_line, tmp_path):
+    model = unsure_model(InterruptedModel())
+    use = Resources(model=model, retriever=lamp_retriever(tmp_path), options=Options(threshold=0.3))
+    command_line.session = Session(strategy=load_strategy("dtr"), resources=use, settings=(), warnings=(), peek=True)
+    stopped = command_line("ask", QUERY, "--trace", "run.jsonl")
+    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", "adaptrag: stopped\n")
+    events = list(read_trace(tmp_path / "run.jsonl"))
+    check_laws(events)
+    assert [type(event) for event in events[-2:]] == [PromptBuilt, RunFailed]
+    assert len(model.calls) == 2  # draft and pseudo-context: the answer was never begun
+    again = command_line("replay", "run.jsonl")
+    assert (again.exit_code, again.stdout, again.stderr) == (130, "", "adaptrag: stopped\n")
 
 
 def test_handlers_are_restored_after_a_run(command_line):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 
 import msgspec
 import pytest
 
 import traces
-from adaptrag_cli.events import ChunkPeeked, Event, TokenGenerated, WarningRaised
+from adaptrag_cli.events import ChunkPeeked, Event, SentenceCited, TokenGenerated, WarningRaised
 from adaptrag_cli.render import RunView, numbers_apart
 
 
@@ -33,7 +34,7 @@ VIEWS = {
     "skipped": (
         "10 pm\n",
         "answered from the model's memory: u = 0.02 <= 0.30 (dtr) - 0.8 s\n"
-        "not consulted: handbook.md:11-19 (0.71); to consult it: --strategy always\n",
+        "not consulted: handbook.md:11-19 (s1 0.71); to consult it: --strategy always\n",
     ),
     "retrieved": (
         "21:30\n",
@@ -61,8 +62,8 @@ VIEWS = {
     ),
     "failed": ("", ""),
     "cited": (
-        "Quiet time is 21:30. [1]\nIt ends at 7.\n",
-        "looked it up: u = 0.57 > 0.30 (dtr, dense, 2 of 3 chunks) - 2.7 s\n" + SOURCES,
+        "Quiet time is 21:30. [1] It ends at 7.\n",
+        "looked it up: u = 0.57 > 0.30 (dtr, dense, 2 of 3 chunks) - 2.6 s\n" + SOURCES,
     ),
 }
 
@@ -72,36 +73,67 @@ def test_stdout_is_the_answer_and_stderr_the_talk(name):
     assert shown(traces.ALL[name]()) == VIEWS[name]
 
 
-def test_cited_sentences_stream_and_their_markers_stand_right_behind_them():
+FIVE = (
+    ("Quiet time is early.", ()),
+    ("It starts at 21:30.", (1, 2)),
+    ("It is quiet.", ()),
+    ("The door closes at 22:30.", (2,)),
+    ("Nobody knows why.", ()),
+)
+
+
+def test_a_sentence_is_shown_once_it_or_a_later_one_is_traced_and_stdout_is_the_answer():
     out = io.StringIO()
     view = RunView(out, io.StringIO())
-    seen = []
-    for event in traces.cited():
+    seen = [""]
+    events = traces.cited(*FIVE)
+    for event in events:
         view.show(event)
-        if not seen or seen[-1] != out.getvalue():
+        if seen[-1] != out.getvalue():
             seen.append(out.getvalue())
     assert seen == [
         "",
-        "Quiet",
-        "Quiet time is 21:30.",
-        "Quiet time is 21:30. [1]",
-        "Quiet time is 21:30. [1]\nIt",
-        "Quiet time is 21:30. [1]\nIt ends at 7.",
-        "Quiet time is 21:30. [1]\nIt ends at 7.\n",
+        "Quiet time is early. It starts at 21:30. [1] [2]",
+        "Quiet time is early. It starts at 21:30. [1] [2] It is quiet. The door closes at 22:30. [2]",
+        f"{events[-1].answer}\n",
     ]
+    assert json.loads(shown(events, as_json=True)[0])["answer"] == events[-1].answer
 
 
-def test_a_streamed_guess_is_taken_back_in_its_own_line():
-    out, err = shown(traces.cited(supported=False))
-    assert out == "Quiet time is 21:30. [1]\nIt ends at 7.\nThe documents do not tell.\n"
-    assert "no answer in the documents: no chunk is close to the question: best s1 = 0.80 < 0.90\n" in err
+def test_sentences_without_a_source_are_never_shown_when_the_documents_do_not_tell():
+    events = traces.cited(("Quiet time is 21:30.", ()), ("It ends at 7.", ()), supported=False)
+    out, err = shown(events)
+    assert out == "The documents do not tell.\n"
+    assert "no answer in the documents: as judged\n" in err
+
+
+@pytest.mark.parametrize(
+    ("answer", "source"), [("The documents do not tell.", "none"), ("Quiet time is 21:30.\nIt ends at 7.", "documents")]
+)
+def test_an_answer_that_differs_from_what_was_streamed_gets_its_own_line(answer, source):
+    """No run of ours ends so, but a trace from elsewhere may."""
+    events = traces.cited()
+    events[-1] = msgspec.structs.replace(events[-1], answer=answer, answer_source=source)
+    assert shown(events)[0] == f"Quiet time is 21:30. [1]\n{answer}\n"
 
 
 def test_a_run_that_fails_while_streaming_ends_its_line():
     events = traces.cited()
-    cut = next(n for n, e in enumerate(events) if isinstance(e, TokenGenerated) and e.phase == "answer") + 1
+    cut = next(n for n, e in enumerate(events) if isinstance(e, SentenceCited)) + 2
     failure = msgspec.structs.replace(traces.failed()[-1], seq=cut)
-    assert shown([*events[:cut], failure]) == ("Quiet\n", "")
+    assert shown([*events[:cut], failure]) == ("Quiet time is 21:30. [1]\n", "")
+
+
+def test_a_terminal_is_told_what_is_being_done_until_the_first_sentence_is_shown(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    err = Terminal()
+    view = RunView(io.StringIO(), err)
+    said = {}
+    for event in traces.cited(*FIVE[:2]):
+        view.show(event)
+        if isinstance(event, SentenceCited):
+            said[event.text] = err.getvalue().endswith("reading the documents ...")
+    assert said == {"Quiet time is early.": True, "It starts at 21:30.": False}
 
 
 def test_json_is_one_document_and_only_warnings_are_said():
@@ -117,7 +149,7 @@ def test_json_of_a_failed_run_is_nothing():
 
 def test_json_of_a_cited_run_does_not_stream():
     out, _ = shown(traces.cited(), as_json=True)
-    assert json.loads(out)["answer"] == "Quiet time is 21:30.\nIt ends at 7."
+    assert json.loads(out)["answer"] == "Quiet time is 21:30. [1] It ends at 7."
 
 
 TABLES = """
@@ -171,16 +203,24 @@ time
 """
 
 
+def talk_of(name: str) -> str:
+    """The talk of `-v`: its decision line also tells the GPU layers."""
+    return re.sub(
+        r"( - [\d.]+ s)\n", r"\1; GPU layers auto -> 0: this build of llama.cpp cannot offload\n", VIEWS[name][1]
+    )
+
+
 def test_verbose_adds_every_number_in_plain_columns():
     out, err = shown(traces.retrieved(), verbose=True)
-    assert (out, err) == (VIEWS["retrieved"][0], VIEWS["retrieved"][1] + TABLES)
+    assert (out, err) == (VIEWS["retrieved"][0], talk_of("retrieved") + TABLES)
 
 
 @pytest.mark.parametrize("name", traces.ALL)
 def test_tables_are_plain_ascii_of_80_columns_where_there_is_no_terminal(name):
     _, err = shown(traces.ALL[name](), verbose=True)
     assert err.isascii()
-    assert max(map(len, err[len(VIEWS[name][1]) :].splitlines()), default=0) <= 80
+    assert err.startswith(talk_of(name))
+    assert max(map(len, err[len(talk_of(name)) :].splitlines()), default=0) <= 80
 
 
 @pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
@@ -210,7 +250,7 @@ def test_a_note_is_for_terminals_only():
     assert err.getvalue() == ""
 
 
-HOSTILE = "\x1b]0;owned\x07[bold]x[/bold]\r\u202e.md"
+HOSTILE = "\x1b]0;owned\x07[bold]x[/bold]\r\u202e\u2028.md"
 
 
 def test_escapes_and_markup_from_documents_and_models_are_only_text():
@@ -230,7 +270,7 @@ def test_escapes_and_markup_from_documents_and_models_are_only_text():
 
     for options in ({"verbose": True}, {"as_json": True}, {"as_json": True, "verbose": True}):
         out, err = shown([poison(event) for event in events], **options)
-        assert not set("\x1b\x07\r\u202e") & set(out + err)
+        assert not set("\x1b\x07\r\u202e\u2028") & set(out + err)
         assert "[bold]x[/bold]" in out
 
 
@@ -238,7 +278,7 @@ def test_the_place_of_a_peek_is_only_text():
     peek = next(event for event in traces.skipped() if isinstance(event, ChunkPeeked))
     hostile = msgspec.structs.replace(peek, chunk=msgspec.structs.replace(peek.chunk, location=HOSTILE))
     _, err = shown([hostile if event == peek else event for event in traces.skipped()])
-    assert "not consulted: \\x1b]0;owned\\x07[bold]x[/bold]\\x0d\\u202e.md (0.71)" in err
+    assert "not consulted: \\x1b]0;owned\\x07[bold]x[/bold]\\x0d\\u202e\\u2028.md (s1 0.71)" in err
 
 
 def test_a_newline_in_a_warning_cannot_fake_a_line():
