@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -75,7 +76,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
     monkeypatch.setattr("adaptrag_cli.models.download.ensure_models", ensure_models)
     monkeypatch.setattr("adaptrag_cli.session.open_session", open_session)
     encoder = HashEncoder(tmp_path / "encoder", max_length=256)
-    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda name, models_dir: encoder)
+    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda name, models_dir, **prefixes: encoder)
     return line
 
 
@@ -135,6 +136,13 @@ def test_a_run_that_fails_ends_the_tour_with_its_own_code(demo: Demo) -> None:
     result = demo("--index-dir", "ix")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (4, "adaptrag: the model broke (adaptrag doctor)")
     assert demo.session.is_closed
+
+
+def test_a_failure_whose_code_no_table_holds_is_a_failed_run(demo: Demo) -> None:
+    *events, failure = traces.failed()
+    demo.session.runs = {CASES[0].query: [*events, msgspec.structs.replace(failure, exit_code=77)]}
+    result = demo("--index-dir", "ix")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, "adaptrag: the model broke (adaptrag doctor)")
 
 
 def test_a_failed_download_is_one_line(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
