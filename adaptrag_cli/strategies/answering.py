@@ -42,18 +42,13 @@ def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) ->
         generation, sentences = yield from _cite(generating, shown)
         uncertainty = _uncertainty(generation)
         verdict = judge_cited_answer(sum(1 for sentence in sentences if sentence.markers))
-        text = " ".join(with_markers(sentence) for sentence in sentences)
+        text = " ".join(sentence.marked_text for sentence in sentences)
         return (yield from _conclude(text, uncertainty, verdict, shown, extraction="cited"))
     generation = yield from generating
     uncertainty = _uncertainty(generation)
     text = generation.text.strip()
     verdict = judge_short_answer(text, uncertainty, use.evidence_rule)
     return (yield from _conclude(text, uncertainty, verdict, shown))
-
-
-def with_markers(sentence: SentenceCited) -> str:
-    """A sentence with the numbers of its sources behind it, as the answer shows it."""
-    return sentence.text + "".join(f" [{marker}]" for marker in sentence.markers)
 
 
 def _uncertainty(generation: Generation) -> float | None:
