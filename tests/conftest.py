@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,10 @@ MODELS_DIR = Path(
 ).absolute()
 SMALL_LLM = "qwen2.5-coder-0.5b-instruct"
 ENCODER = "all-minilm-l6-v2"
+
+# A test run in the background inherits an ignored SIGINT, and so would the children that are sent one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))  # tests change the working folder
 hypothesis.settings.register_profile("adaptrag", deadline=None, database=None, print_blob=True)

@@ -81,7 +81,8 @@ def list_models(
             _print_details(rows)
         else:
             _print_table(rows)
-        say(f"models folder: {printable(str(folder))}")
+        more = "" if verbose else "; purpose, hash and sources of each: adaptrag models list -v"
+        say(f"models folder: {printable(str(folder))}{more}")
 
 
 @models_app.command(
@@ -207,10 +208,10 @@ def _size(entry: CatalogueEntry, folder: Path) -> int | None:
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    cells = [("NAME", "KIND", "STATE", "SIZE", "THRESHOLD", "LICENCE", "PURPOSE")]
+    cells = [("NAME", "KIND", "STATE", "SIZE", "THRESHOLD", "LICENCE")]
     for row in rows:
         size, threshold = _size_text(row), _threshold_text(row)
-        cells.append((row["name"], row["kind"], row["state"], size, threshold, row["licence"], row["purpose"]))
+        cells.append((row["name"], row["kind"], row["state"], size, threshold, row["licence"]))
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         print(printable("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()))

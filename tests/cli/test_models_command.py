@@ -124,10 +124,10 @@ def test_an_unknown_name_is_a_usage_error(tmp_path: Path) -> None:
 def test_list_says_what_is_here(placed: Path) -> None:
     result = run("list", "--models-dir", placed)
     assert result.stdout.splitlines() == [
-        "NAME  KIND    STATE       SIZE    THRESHOLD     LICENCE     PURPOSE",
-        "tiny  answer  unverified  0.0 MB  uncalibrated  Apache-2.0  for tests",
+        "NAME  KIND    STATE       SIZE    THRESHOLD     LICENCE",
+        "tiny  answer  unverified  0.0 MB  uncalibrated  Apache-2.0",
     ]
-    assert result.stderr == f"models folder: {placed}\n"
+    assert result.stderr == f"models folder: {placed}; purpose, hash and sources of each: adaptrag models list -v\n"
 
 
 def test_list_tells_all_that_the_catalogue_knows(measured: None, placed: Path) -> None:
