@@ -46,14 +46,14 @@ def index_corpus(settings: Settings, on_progress: Callable[[BuildProgress], None
     from adaptrag_cli.models.encoder import load_encoder
 
     index_dir = index_dir_of(settings)
-    _refuse_foreign_index(index_dir)
+    held = _held_by_demo(index_dir)
     return build_index(
         corpus_folder(),
         name=DEMO_INDEX,
         index_dir=index_dir,
         encoder=load_encoder(settings.models.encoder, models_dir_of(settings), query_prefix="", document_prefix=""),
         # A site-packages folder often lies below a .gitignore that names it.
-        options=BuildOptions(use_gitignore=False),
+        options=BuildOptions(use_gitignore=False, rebuild=held not in {"", str(corpus_folder().resolve())}),
         on_progress=on_progress,
     )
 
@@ -68,7 +68,12 @@ def _is_in_catalogue(name: str) -> bool:
     return True
 
 
-def _refuse_foreign_index(index_dir: Path) -> None:
+def _held_by_demo(index_dir: Path) -> str:
+    """The folder that the index `demo` holds: this installation's, another's, or none.
+
+    Raises:
+        ConfigError: it holds documents of the user's own.
+    """
     from adaptrag_cli.index.home import list_indexes
 
     held = next((summary.path for summary in list_indexes(index_dir) if summary.name == DEMO_INDEX), "")
@@ -77,3 +82,4 @@ def _refuse_foreign_index(index_dir: Path) -> None:
             f"index {DEMO_INDEX!r} in {index_dir} holds {held}",
             "keep the demo elsewhere: adaptrag demo --index-dir DIR",
         )
+    return held

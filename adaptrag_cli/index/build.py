@@ -17,7 +17,7 @@ from adaptrag_cli import __version__
 from adaptrag_cli.documents.chunking import Chunker
 from adaptrag_cli.documents.folder import Scan, Skipped, scan
 from adaptrag_cli.documents.loaders import LOADER_VERSION
-from adaptrag_cli.errors import IndexCorrupt, IndexNotFound, IndexStale, ModelError, RunCancelled
+from adaptrag_cli.errors import ConfigError, IndexCorrupt, IndexNotFound, IndexStale, ModelError, RunCancelled
 from adaptrag_cli.index.durable import writing_to
 from adaptrag_cli.index.embedding_log import EmbeddingLog
 from adaptrag_cli.index.generation import (
@@ -240,6 +240,7 @@ class _Build:
         except (IndexCorrupt, IndexStale) as error:
             self._notes.append(f"{error.message}; built anew")
             return None
+        self._refuse_to_lose(store.manifest, self._scan)
         self._note_changes(store.manifest)
         return previous
 
@@ -257,6 +258,26 @@ class _Build:
             self._notes.append(f"made {what} before: everything is read again")
         if before.path != str(self._path):
             self._notes.append(f"this index held {before.path} before")
+
+    def _refuse_to_lose(self, before: Manifest, found: Scan) -> None:
+        """Keep what an index holds when another path, or a pattern that fits nothing, would silently replace it.
+
+        Raises:
+            ConfigError: it would, and `rebuild` does not say that this is meant.
+        """
+        if self._options.rebuild:
+            return
+        if before.path != str(self._path):
+            raise ConfigError(
+                f"index {self._folder.name!r} holds {before.path}, not {self._path}",
+                "choose another name with --name, or replace it with --rebuild",
+            )
+        if before.chunks and not found.files:
+            raise ConfigError(
+                f"there is nothing to read in {self._path} ({len(found.skipped)} left out), and index "
+                f"{self._folder.name!r} holds {before.chunks} chunks",
+                "check the patterns, or empty the index with --rebuild",
+            )
 
     def _trusted(self, previous: Previous) -> Previous | None:
         """Hash what is about to be taken over: a flipped bit must not pass into files with fresh checksums."""

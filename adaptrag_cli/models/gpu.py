@@ -30,8 +30,8 @@ def plan_gpu(requested: str, *, can_offload: bool) -> GpuPlan:
         )
     if requested == "auto":
         if can_offload:
-            return GpuPlan(layers=-1, reason="auto: this build can use the GPU")
-        return GpuPlan(layers=0, reason="auto: this build of llama.cpp has no GPU support, or no GPU was found")
+            return GpuPlan(layers=-1, reason="this build can use the GPU")
+        return GpuPlan(layers=0, reason="this build of llama.cpp has no GPU support, or no GPU was found")
     layers = -1 if requested == "all" else min(int(requested), 2**31 - 1)
     if layers == 0:
         return GpuPlan(layers=0, reason="the CPU was asked for")

@@ -23,7 +23,7 @@ from index_fakes import HashEncoder
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Settings with an index folder of their own, and an encoder that is a hash function."""
     encoder = HashEncoder(tmp_path / "encoder", max_length=256)
-    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda name, models_dir: encoder)
+    monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda name, models_dir, **_: encoder)
     return Settings(index=IndexSettings(dir=tmp_path / "indexes"))
 
 

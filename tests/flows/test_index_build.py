@@ -364,13 +364,24 @@ def test_another_encoder_embeds_everything_again(bench: Bench) -> None:
     assert report.notes == ("made with other files or prefixes of other before: everything is embedded again",)
 
 
-def test_another_path_under_the_same_name_is_said(bench: Bench, tmp_path: Path) -> None:
+def test_another_path_under_the_same_name_needs_rebuild(bench: Bench, tmp_path: Path) -> None:
     bench.build()
     shutil.copytree(bench.docs, tmp_path / "copy")
-    report = bench.build(tmp_path / "copy")
-    assert report.notes == (f"this index held {bench.docs} before",)
-    assert counts(report) == (0, 3, 0, 0)
+    with pytest.raises(ConfigError, match="holds .* not ") as refusal:
+        bench.build(tmp_path / "copy")
+    assert "--rebuild" in refusal.value.hint
+    assert bench.open().path == bench.docs
+    report = bench.build(tmp_path / "copy", rebuild=True)
+    assert report.notes[-1] == f"this index held {bench.docs} before"
     assert bench.open().path == tmp_path / "copy"
+
+
+def test_a_pattern_that_fits_nothing_does_not_empty_an_index(bench: Bench) -> None:
+    chunks = bench.build().chunks
+    with pytest.raises(ConfigError, match="there is nothing to read"):
+        bench.build(include=("*.nope",))
+    assert bench.open().chunk_count == chunks
+    assert bench.build(include=("*.nope",), rebuild=True).chunks == 0
 
 
 EDITS = st.lists(
