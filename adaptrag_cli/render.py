@@ -189,6 +189,9 @@ def talk_lines(run: RunSummary, *, verbose: bool = False) -> list[str]:
     lines = [f"{decision_line(run)}; {_gpu(run.started)}" if verbose else decision_line(run)]
     if run.evidence and not run.evidence.supported:
         lines.append(f"no answer in the documents: {run.evidence.reason}")
+        guess = run.writings.get("answer")
+        if guess and guess.text.strip():
+            lines.append(f"the guess was: {' '.join(guess.text.split())}")
         lines += [source_line(number, chunk, label="looked at ") for number, chunk in enumerate(run.sources, start=1)]
     else:
         lines += [source_line(number, chunk) for number, chunk in enumerate(run.sources, start=1)]

@@ -50,6 +50,7 @@ VIEWS = {
         "The documents do not tell.\n",
         "looked it up: every question is looked up (always, sparse, 1 of 1 chunks) - 0.9 s\n"
         "no answer in the documents: the answer is a guess: u = 1.20 > 0.80\n"
+        "the guess was: 21:30\n"
         "looked at [1] handbook.md:11-19  (s1 0.80)\n",
     ),
     "never": (
