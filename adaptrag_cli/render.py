@@ -25,7 +25,7 @@ from adaptrag_cli.events import (
     SentenceCited,
     WarningRaised,
 )
-from adaptrag_cli.terminal import printable
+from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, fold, to_document
 
 _CONSULT = "--strategy always"
@@ -166,11 +166,6 @@ class _AnswerStream:
 def _write_line(stream: TextIO, text: str) -> None:
     stream.write(f"{text}\n")
     stream.flush()
-
-
-def is_plain(stream: TextIO) -> bool:
-    """Whether to leave styles out: not a terminal, a dumb one, or `NO_COLOR` is set."""
-    return not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def dim(text: str, stream: TextIO) -> str:

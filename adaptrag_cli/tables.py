@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TextIO, get_args
 
 from adaptrag_cli.events import Phase, RunFinished, Scalar, TokenGenerated
-from adaptrag_cli.render import is_plain
-from adaptrag_cli.terminal import printable
+from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, Writing
 
 if TYPE_CHECKING:

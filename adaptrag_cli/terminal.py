@@ -1,9 +1,11 @@
-"""Make untrusted text harmless before a terminal sees it."""
+"""What a terminal may be shown: untrusted text made harmless, and whether styles are wanted."""
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
+from typing import TextIO
 
 # Controls, lone surrogates, and the two separators that many programs take for a new line.
 _HARMFUL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -35,3 +37,8 @@ def printable(text: str, *, keep_newlines: bool = False) -> str:
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def is_plain(stream: TextIO) -> bool:
+    """Whether to leave styles out: not a terminal, a dumb one, or `NO_COLOR` is set."""
+    return not stream.isatty() or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"

@@ -15,8 +15,8 @@ from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import RunCancelled
-from adaptrag_cli.render import RunView, is_plain
-from adaptrag_cli.terminal import printable
+from adaptrag_cli.render import RunView
+from adaptrag_cli.terminal import is_plain, printable
 
 if TYPE_CHECKING:
     from adaptrag_cli.demo.tour import Case, Row
