@@ -1,7 +1,8 @@
 """Run a build that dies by SIGKILL at its n-th step, for each n on the command line. Started by test_index_crash.py.
 
 A step is anything that changes the disk: opening, writing, flushing, renaming or removing a file, making a folder, and
-each block that is embedded. Every build runs in a fork of this process, on its own copy of the base folder.
+each block that is embedded. Every build runs in a fork of this process: all read the same documents, each has its own
+copy of the index.
 """
 
 from __future__ import annotations
@@ -53,28 +54,29 @@ class Steps:
         setattr(owner, name, counted)
 
 
-def run(base: Path, fatal: int) -> Steps:
+def run(base: Path, index_dir: Path, fatal: int) -> Steps:
     """Build once; returns the steps if it survives."""
     build.EMBED_BLOCK = 4
     encoder = HashEncoder(base / "encoder")
-    steps = Steps(base / "ix", fatal)
+    steps = Steps(index_dir, fatal)
     steps.before(os, "fsync")
     steps.before(DurableFile, "write")
     steps.before(encoder, "encode_documents")
     sys.addaudithook(steps.on_audit)
-    build.build_index(base / "docs", name="docs", index_dir=base / "ix", encoder=encoder, options=build.BuildOptions())
+    build.build_index(base / "docs", name="docs", index_dir=index_dir, encoder=encoder, options=build.BuildOptions())
     return steps
 
 
 def main(base: Path, copies: Path, points: list[int]) -> None:
     """Make one copy for each point and let a build die in it."""
     for fatal in points:
-        copy = copies / str(fatal)
-        shutil.copytree(base, copy)
+        index_dir = copies / str(fatal)
+        if (base / "ix").exists():
+            shutil.copytree(base / "ix", index_dir)
         child = os.fork()
         if child == 0:
             try:
-                steps = run(copy, fatal)
+                steps = run(base, index_dir, fatal)
                 print(steps.count, *steps.blocks, flush=True)
                 os._exit(0)
             finally:  # an exception must not run on in the loop above

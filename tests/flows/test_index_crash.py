@@ -37,9 +37,9 @@ def build(base: Path, index_dir: Path | None = None) -> IndexReport:
     )
 
 
-def answers(base: Path) -> list[object]:
+def answers(index_dir: Path) -> list[object]:
     """Everything that can be asked of an index, in one value."""
-    store = home.open_index(base / "ix", "docs")
+    store = home.open_index(index_dir, "docs")
     found: list[object] = [store.fingerprint, [store.chunk(row) for row in range(store.chunk_count)]]
     for question in QUESTIONS:
         found += [store.sparse_search(question, 10), store.dense_search(vector_of(question), 10)]
@@ -68,10 +68,10 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_killed_at_any_step_the_old_index_answers_and_the_next_run_continues(base: Path, tmp_path: Path) -> None:
-    before = answers(base)
+    before = answers(base / "ix")
     steps, *blocks = map(int, drive(base, tmp_path / "whole", [10**9]).split())
     assert len(blocks) == 4
-    build(tmp_path / "whole" / str(10**9), tmp_path / "afresh")
+    build(base, tmp_path / "afresh")
     expected = files(tmp_path / "afresh")
     points = sorted({1 + i * (steps - 1) // (POINTS - 1) for i in range(POINTS)} | set(blocks))
     assert len(points) >= POINTS
@@ -80,22 +80,22 @@ def test_killed_at_any_step_the_old_index_answers_and_the_next_run_continues(bas
     embedded_before = set()
     for point in points:
         copy = tmp_path / "killed" / str(point)
-        home.verify_index(copy / "ix", "docs")
-        is_new = home.open_index(copy / "ix", "docs").chunk_count == NEW
+        home.verify_index(copy, "docs")
+        is_new = home.open_index(copy, "docs").chunk_count == NEW
         if not is_new:
             assert answers(copy) == before
-        with EmbeddingLog(copy / "ix/docs", HashEncoder(copy / "encoder").fingerprint) as log:
+        with EmbeddingLog(copy / "docs", HashEncoder(base / "encoder").fingerprint) as log:
             kept = len(log)
-        report = build(copy)
+        report = build(base, copy)
         if is_new:
             swapped += 1
             assert (report.documents_unchanged, report.chunks_embedded) == (NEW, 0)
         else:
             embedded_before.add(kept)
             assert report.chunks_embedded == 15 - kept
-        assert files(copy / "ix") == expected
-        leftovers = {path.name for path in (copy / "ix/docs/generations").iterdir()}
-        assert leftovers == {home.open_index(copy / "ix", "docs").current.generation}
+        assert files(copy) == expected
+        leftovers = {path.name for path in (copy / "docs/generations").iterdir()}
+        assert leftovers == {home.open_index(copy, "docs").current.generation}
     assert {0, 4, 8, 12, 15} == embedded_before
     assert 0 < swapped < len(points)
 
@@ -107,7 +107,7 @@ def test_killed_in_the_very_first_run_there_is_no_index_until_the_next(base: Pat
     assert drive(base, tmp_path / "killed", points) == ""
     for point in points:
         copy = tmp_path / "killed" / str(point)
-        for name in home.index_names(copy / "ix"):
-            home.verify_index(copy / "ix", name)
-        assert build(copy).chunks == NEW
-        home.verify_index(copy / "ix", "docs")
+        for name in home.index_names(copy):
+            home.verify_index(copy, name)
+        assert build(base, copy).chunks == NEW
+        home.verify_index(copy, "docs")
