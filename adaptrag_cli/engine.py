@@ -33,6 +33,7 @@ from adaptrag_cli.events import (
     Setting,
     StageTime,
     TokenGenerated,
+    TrendMeasured,
     UncertaintyMeasured,
     WarningRaised,
 )
@@ -194,7 +195,7 @@ def _stage(event: Event) -> str:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             return event.phase
-        case UncertaintyMeasured() | DecisionMade():
+        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
             return "decide"
         case PseudoContextWritten():
             return "pseudo_context"

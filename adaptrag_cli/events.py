@@ -101,6 +101,17 @@ class Candidate(Record, frozen=True, kw_only=True):
     kept: bool
 
 
+class DraftOdds(Record, frozen=True, kw_only=True):
+    """How often drafts of about the same uncertainty were right, where that was measured for the model."""
+
+    above: float
+    """The band of uncertainties: above < u <= up_to."""
+    up_to: float | None
+    """None in the last band, which has no end."""
+    right: int
+    drafts: int
+
+
 class StageTime(Record, frozen=True, kw_only=True):
     """Working time of one stage."""
 
@@ -201,6 +212,18 @@ class UncertaintyMeasured(Event, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class TrendMeasured(Event, frozen=True, kw_only=True):
+    """How the entropy bends at one token, for methods that watch its trend (ETC)."""
+
+    phase: Phase
+    step: int
+    """The token at which a word ended."""
+    second_difference: float
+    """Of the entropies of the last words, in nats, smoothed as the method says."""
+    threshold: float
+    """The method looks up when the second difference is greater."""
+
+
 class DecisionMade(Event, frozen=True, kw_only=True):
     """Whether documents are looked up, and why."""
 
@@ -208,6 +231,8 @@ class DecisionMade(Event, frozen=True, kw_only=True):
     uncertainty: float | None
     threshold: float | None
     reason: str
+    draft_odds: DraftOdds | None = None
+    """None where nothing was measured for the model, or the strategy measures no draft."""
 
 
 class PseudoContextWritten(Event, frozen=True, kw_only=True):
@@ -302,6 +327,7 @@ AnyEvent = (
     | GenerationFinished
     | GenerationReused
     | UncertaintyMeasured
+    | TrendMeasured
     | DecisionMade
     | PseudoContextWritten
     | PathRetrieved

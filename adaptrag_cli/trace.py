@@ -42,6 +42,7 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     TokenGenerated,
+    TrendMeasured,
     UncertaintyMeasured,
     WarningRaised,
     decode_event,
@@ -195,6 +196,7 @@ class RunSummary:
     pseudo_context: str | None = None
     uncertainty: UncertaintyMeasured | None = None
     """The last one that was measured."""
+    trend: tuple[TrendMeasured, ...] = ()
     decision: DecisionMade | None = None
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
     selection: ChunksSelected | None = None
@@ -249,6 +251,8 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
             return replace(run, writings={**run.writings, event.phase: _write(before, event)})
         case UncertaintyMeasured():
             return replace(run, uncertainty=event)
+        case TrendMeasured():
+            return replace(run, trend=(*run.trend, event))
         case DecisionMade():
             return replace(run, decision=event)
         case PseudoContextWritten():

@@ -1,0 +1,1 @@
+"""The terminal interface: explore a retrieval decision, live or from a trace."""
