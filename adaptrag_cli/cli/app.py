@@ -14,6 +14,7 @@ from adaptrag_cli.cli.demo import demo
 from adaptrag_cli.cli.doctor import doctor
 from adaptrag_cli.cli.index import index, indexes_app
 from adaptrag_cli.cli.models import models_app
+from adaptrag_cli.cli.tui import tui
 
 _ASKING = "Ask"
 _PREPARING = "Prepare"
@@ -27,6 +28,7 @@ _EPILOG = """
   adaptrag ask "When does quiet time start?" --strategy always -v
   adaptrag ask "When does quiet time start?" --json --trace run.jsonl
   adaptrag replay run.jsonl -v
+  adaptrag tui "When does quiet time start?"
 
 [bold]Exit codes[/bold]
     0  all went well (also when the documents do not tell)
@@ -48,6 +50,7 @@ app = typer.Typer(
 )
 
 app.command("ask", rich_help_panel=_ASKING)(ask)
+app.command("tui", rich_help_panel=_ASKING)(tui)
 app.command("replay", rich_help_panel=_ASKING)(replay)
 app.command("demo", rich_help_panel=_ASKING)(demo)
 app.command("index", rich_help_panel=_PREPARING)(index)

@@ -11,38 +11,30 @@ import typer
 
 from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
-from adaptrag_cli.config import Settings, allowed_for, load_settings
+from adaptrag_cli.cli.options import (
+    OUTPUT,
+    Ais,
+    ConfigFile,
+    ContextLength,
+    GpuLayers,
+    Index,
+    IndexDir,
+    Model,
+    ModelsDir,
+    Peek,
+    RetrieverOption,
+    Strategy,
+    StyleOption,
+    Threshold,
+    TopK,
+    TopN,
+)
+from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.events import RunFailed, RunFinished
 from adaptrag_cli.render import RunView
 from adaptrag_cli.terminal import valid_unicode
 from adaptrag_cli.trace import TraceWriter, read_trace
-
-_METHOD = "How to answer"
-_PLACES = "Models and index"
-_OUTPUT = "Output"
-
-
-def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
-    from adaptrag_cli.strategies.base import load_strategy, strategy_names
-
-    return [(name, load_strategy(name).summary) for name in strategy_names() if name.startswith(incomplete)]
-
-
-def _complete_index(incomplete: str) -> list[str]:
-    from adaptrag_cli.index.home import index_names
-    from adaptrag_cli.locations import default_index_dir
-
-    folder = load_settings().index.dir or default_index_dir(Path.cwd())[0]
-    return [name for name in index_names(folder) if name.startswith(incomplete)]
-
-
-def _complete_model(incomplete: str) -> list[str]:
-    from adaptrag_cli.models.catalogue import ENTRIES
-
-    names = [entry.name for entry in ENTRIES if entry.kind == "answer"]
-    return [name for name in names if name.startswith(incomplete)]
-
 
 Verbose = Annotated[
     bool,
@@ -50,92 +42,38 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         help="Show tokens with entropy, both paths, the ranking, settings, GPU layers, prompt sizes and times.",
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead of the answer.", rich_help_panel=_OUTPUT)
+    bool, typer.Option("--json", help="Print one JSON document instead of the answer.", rich_help_panel=OUTPUT)
 ]
 
 
 def ask(
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or - to read it from stdin.")],
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            help="never, always, or dtr (the default), which looks up only what the model is unsure of.",
-            autocompletion=_complete_strategy,
-            rich_help_panel=_METHOD,
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="U", help="Look up when the draft's uncertainty u is greater.", rich_help_panel=_METHOD),
-    ] = None,
-    retriever: Annotated[
-        str | None, typer.Option(help=f"{allowed_for('ask.retriever')}.", rich_help_panel=_METHOD)
-    ] = None,
-    ais: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Score that picks chunks from both paths: {allowed_for('ask.ais')}.", rich_help_panel=_METHOD
-        ),
-    ] = None,
-    top_n: Annotated[
-        int | None, typer.Option(metavar="N", help="Chunks that each path finds.", rich_help_panel=_METHOD)
-    ] = None,
-    top_k: Annotated[
-        int | None, typer.Option(metavar="K", help="Chunks that the answer is read from.", rich_help_panel=_METHOD)
-    ] = None,
-    style: Annotated[
-        str | None,
-        typer.Option(
-            help="short (a word or phrase) or cited (sentences with [1] markers).".replace("[", "\\["),
-            rich_help_panel=_METHOD,
-        ),
-    ] = None,
-    peek: Annotated[
-        bool | None,
-        typer.Option(
-            "--peek/--no-peek",
-            help="When nothing is looked up, name the best chunk that was not consulted.",
-            show_default=False,
-            rich_help_panel=_METHOD,
-        ),
-    ] = None,
-    index: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Index to ask; not needed if there is one.",
-            autocompletion=_complete_index,
-            rich_help_panel=_PLACES,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Catalogue name or path of a GGUF file.", autocompletion=_complete_model, rich_help_panel=_PLACES
-        ),
-    ] = None,
-    gpu_layers: Annotated[
-        str | None, typer.Option(metavar="N", help="auto, all, or a number.", rich_help_panel=_PLACES)
-    ] = None,
-    context_length: Annotated[
-        int | None, typer.Option(metavar="N", help="Context window in tokens.", rich_help_panel=_PLACES)
-    ] = None,
-    index_dir: Annotated[Path | None, typer.Option(help="Folder of the indexes.", rich_help_panel=_PLACES)] = None,
-    models_dir: Annotated[Path | None, typer.Option(help="Folder of the model files.", rich_help_panel=_PLACES)] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings file to read.", rich_help_panel=_PLACES)
-    ] = None,
+    strategy: Strategy = None,
+    threshold: Threshold = None,
+    retriever: RetrieverOption = None,
+    ais: Ais = None,
+    top_n: TopN = None,
+    top_k: TopK = None,
+    style: StyleOption = None,
+    peek: Peek = None,
+    index: Index = None,
+    model: Model = None,
+    gpu_layers: GpuLayers = None,
+    context_length: ContextLength = None,
+    index_dir: IndexDir = None,
+    models_dir: ModelsDir = None,
+    config: ConfigFile = None,
     as_json: AsJson = False,
     trace: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Write every event, prompts in full, as a JSON line; replaces an earlier trace, and nothing else.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     verbose: Verbose = False,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
+from adaptrag_cli.cli.options import complete_index
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import RunCancelled
 from adaptrag_cli.locations import default_index_dir, default_models_dir
@@ -49,13 +50,7 @@ indexes_app = typer.Typer(
 )
 
 
-def _complete_index(incomplete: str) -> list[str]:
-    from adaptrag_cli.index.home import index_names
-
-    return [name for name in index_names(default_index_dir(Path.cwd())[0]) if name.startswith(incomplete)]
-
-
-IndexName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the index.", autocompletion=_complete_index)]
+IndexName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the index.", autocompletion=complete_index)]
 
 
 def index(

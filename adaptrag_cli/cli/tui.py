@@ -1,0 +1,113 @@
+"""`adaptrag tui`: the terminal interface, live or over a recorded trace."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.options import (
+    OUTPUT,
+    Ais,
+    ConfigFile,
+    ContextLength,
+    GpuLayers,
+    Index,
+    IndexDir,
+    Model,
+    ModelsDir,
+    RetrieverOption,
+    Strategy,
+    StyleOption,
+    Threshold,
+    TopK,
+    TopN,
+)
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.events import AnyEvent
+from adaptrag_cli.terminal import valid_unicode
+from adaptrag_cli.trace import read_trace
+
+
+def tui(
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="Asked as soon as the model is loaded.", show_default=False)
+    ] = "",
+    strategy: Strategy = None,
+    threshold: Threshold = None,
+    retriever: RetrieverOption = None,
+    ais: Ais = None,
+    top_n: TopN = None,
+    top_k: TopK = None,
+    style: StyleOption = None,
+    index: Index = None,
+    model: Model = None,
+    gpu_layers: GpuLayers = None,
+    context_length: ContextLength = None,
+    index_dir: IndexDir = None,
+    models_dir: ModelsDir = None,
+    config: ConfigFile = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Play a trace that ask --trace FILE has written; no model is loaded.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+) -> None:
+    """Explore retrieval decisions: watch the draft, the decision, both search paths and the selection, and ask what if.
+
+    Press ? inside for the keys and what each number means.
+    """
+    with reporting_errors():
+        given = {
+            "ask.strategy": strategy,
+            "ask.threshold": threshold,
+            "ask.retriever": retriever,
+            "ask.ais": ais,
+            "ask.top_n": top_n,
+            "ask.top_k": top_k,
+            "ask.style": style,
+            "index.name": index,
+            "index.dir": str(index_dir.absolute()) if index_dir else None,
+            "models.answer": model,
+            "models.dir": str(models_dir.absolute()) if models_dir else None,
+            "models.gpu_layers": gpu_layers,
+            "models.context_length": context_length,
+        }
+        flags = {name: value for name, value in given.items() if value is not None}
+        load_settings(flags=flags, config_file=config)  # a typing mistake is told before the screen is taken
+        query = valid_unicode(question).strip()
+        if trace is not None and query:
+            raise ConfigError("a recorded trace answers no question", "leave out QUESTION, or --trace")
+        _check_terminal()
+        events = _read(trace) if trace is not None else ()
+
+        from adaptrag_cli.tui.app import AdaptRAGApp
+        from adaptrag_cli.tui.launch import Launch
+
+        launch = Launch(flags=flags, config_file=config, question=query, trace=events, trace_path=trace)
+        AdaptRAGApp(launch).run()
+
+
+def _read(path: Path) -> tuple[AnyEvent, ...]:
+    return tuple(read_trace(path))
+
+
+def _check_terminal() -> None:
+    """Refuse where no screen can be drawn.
+
+    Raises:
+        ConfigError: this is no terminal, or a dumb one.
+    """
+    remedy = "use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError("the terminal interface needs a terminal, and this is none", remedy)
+    if os.environ.get("TERM", "dumb") in {"dumb", "unknown"}:
+        raise ConfigError(f"this terminal (TERM={os.environ.get('TERM', '')}) cannot draw a screen", remedy)

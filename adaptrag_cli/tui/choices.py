@@ -1,0 +1,55 @@
+"""What can be chosen: strategies, models on this machine, indexes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.session import index_dir_of, models_dir_of
+from adaptrag_cli.strategies.base import load_strategy, strategy_names
+from adaptrag_cli.tui.record import Flags
+from adaptrag_cli.tui.screens.picker import Choice
+
+
+def offered(setting: str, flags: Flags, config_file: Path | None) -> list[Choice]:
+    """What `setting` may be set to.
+
+    Raises:
+        AdaptRAGError: the settings or the indexes cannot be read.
+    """
+    settings = load_settings(flags=flags, config_file=config_file)
+    if setting == "models.answer":
+        return models(models_dir_of(settings))
+    if setting == "index.name":
+        return indexes(index_dir_of(settings))
+    return strategies()
+
+
+def strategies() -> list[Choice]:
+    """All strategies, with what each does."""
+    return [Choice(value=name, label=name, detail=load_strategy(name).summary) for name in strategy_names()]
+
+
+def models(folder: Path) -> list[Choice]:
+    """The answer models that are on this machine."""
+    from adaptrag_cli.errors import ModelNotFound
+    from adaptrag_cli.models.catalogue import ENTRIES
+    from adaptrag_cli.models.files import locate_model
+
+    found = []
+    for entry in ENTRIES:
+        if entry.kind != "answer":
+            continue
+        try:
+            locate_model(entry.name, folder)
+        except ModelNotFound:
+            continue
+        found.append(Choice(value=entry.name, label=entry.name, detail=entry.purpose))
+    return found
+
+
+def indexes(folder: Path) -> list[Choice]:
+    """The indexes in a folder."""
+    from adaptrag_cli.index.home import list_indexes
+
+    return [Choice(value=summary.name, label=summary.name, detail=summary.path) for summary in list_indexes(folder)]

@@ -1,0 +1,55 @@
+"""What leaves the interface: traces, pages, pictures, text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adaptrag_cli.errors import AdaptRAGError
+from adaptrag_cli.html_page import html_page
+from adaptrag_cli.render import talk_lines
+from adaptrag_cli.terminal import printable
+from adaptrag_cli.trace import RunSummary, TraceWriter
+from adaptrag_cli.tui.record import Record
+
+
+def save_trace(record: Record, path: Path) -> None:
+    """Write the events of a run; an earlier trace is replaced, and nothing else.
+
+    Raises:
+        AdaptRAGError: the file cannot be written, or is no trace.
+    """
+    with TraceWriter(path) as writer:
+        for event in record.events:
+            writer.write(event)
+
+
+def save_page(record: Record, path: Path) -> None:
+    """Write the run as a page.
+
+    Raises:
+        AdaptRAGError: the file cannot be written.
+    """
+    run = record.summary
+    if run is not None:
+        save_text(html_page(run, unconsulted=record.unconsulted_summary), path)
+
+
+def save_text(text: str, path: Path) -> None:
+    """Write a page or a picture.
+
+    Raises:
+        AdaptRAGError: the file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise AdaptRAGError(
+            f"cannot write {path}: {error.strerror}", "choose a file in a folder that exists"
+        ) from error
+
+
+def answer_with_sources(run: RunSummary) -> str:
+    """The question, the answer and everything said of it, to paste elsewhere."""
+    answer = run.finished.answer if run.finished else ""
+    lines = (run.started.query, "", answer, "", *talk_lines(run))
+    return "\n".join(printable(line, keep_newlines=True) for line in lines)

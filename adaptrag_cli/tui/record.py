@@ -1,0 +1,76 @@
+"""One question of the session, with everything that was run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from adaptrag_cli.events import AnyEvent, RunFailed, RunFinished, RunStarted
+from adaptrag_cli.render import decision_line
+from adaptrag_cli.trace import RunSummary, fold
+
+Flags = Mapping[str, str | int | float | bool]
+
+
+@dataclass(kw_only=True)
+class Record:
+    """A run, live or recorded. Events are appended as they come."""
+
+    number: int
+    query: str
+    flags: Flags
+    """Dotted settings that were typed or chosen when it was asked."""
+    events: list[AnyEvent] = field(default_factory=list)
+    unconsulted: list[AnyEvent] = field(default_factory=list)
+    """What would have been looked up, when nothing was."""
+
+    @property
+    def started(self) -> RunStarted | None:
+        first = self.events[0] if self.events else None
+        return first if isinstance(first, RunStarted) else None
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.events) and isinstance(self.events[-1], RunFinished | RunFailed)
+
+    @property
+    def summary(self) -> RunSummary | None:
+        """The run as a whole; None before its first event."""
+        return fold(self.events) if self.events else None
+
+    @property
+    def unconsulted_summary(self) -> RunSummary | None:
+        return fold(self.unconsulted) if self.unconsulted else None
+
+    @property
+    def reusable(self) -> tuple[AnyEvent, ...]:
+        """Events whose draft and pseudo-context another run of the same question may take over."""
+        return (*self.events, *self.unconsulted)
+
+    @property
+    def strategy(self) -> str:
+        return self.started.strategy if self.started else ""
+
+    @property
+    def verdict(self) -> str:
+        """In words what was decided, or how the run ended."""
+        run = self.summary
+        if run is None:
+            return "waiting"
+        if run.failed:
+            return f"failed: {run.failed.message}"
+        return decision_line(run) if run.decision else "running"
+
+    def setting(self, name: str) -> str | int | float | bool | None:
+        """The value of a setting as the run used it."""
+        settings = self.started.settings if self.started else ()
+        return next((setting.value for setting in settings if setting.name == name), None)
+
+    def fail(self, failure: RunFailed) -> RunFailed:
+        """End the run from outside, as when the engine's process died; returns the event as it was appended."""
+        last = self.events[-1]
+        event = msgspec.structs.replace(failure, seq=last.seq + 1, elapsed_ms=last.elapsed_ms)
+        self.events.append(event)
+        return event
