@@ -59,9 +59,9 @@ class Desk:
         """Ask for what is chosen to be loaded."""
         return Prepare(job=self._number(), flags=dict(self.choices), config_file=self._config_file)
 
-    def ask(self, query: str, *, changes: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Ask:
-        """Begin a run; it becomes the last record of the history."""
-        flags = {**self.choices, **(changes or {})}
+    def ask(self, query: str, *, flags: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Ask:
+        """Begin a run, as chosen or with the flags of an earlier one; it becomes the last record of the history."""
+        flags = dict(self.choices if flags is None else flags)
         record = self.add(Record(number=len(self.records) + 1, query=query, flags=flags))
         job = self._number()
         self._jobs[job] = _Job(record=record, purpose="run")

@@ -291,12 +291,12 @@ class MainScreen(Screen[None]):
         elif query:
             self._ask(query)
 
-    def _ask(self, query: str, *, changes: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Record | None:
+    def _ask(self, query: str, *, flags: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Record | None:
         if self._desk.running:
             self.notify("a question is being answered: Esc stops it", severity="warning", markup=False)
             return None
         self._stop_playing()
-        request = self._desk.ask(query, changes=changes, reuse=reuse)
+        request = self._desk.ask(query, flags=flags, reuse=reuse)
         record = self._desk.records[-1]
         self._show_record(record)
         self._panel(1).enter()
@@ -405,7 +405,7 @@ class MainScreen(Screen[None]):
         if not self._selection_changes() and not self._flips(record):
             self.notify(f"at {self._changes['ask.threshold']:g} the verdict stays the same", markup=False)
             return
-        self._ask(record.query, changes={**record.flags, **self._changes}, reuse=record.reusable)
+        self._ask(record.query, flags={**record.flags, **self._changes}, reuse=record.reusable)
 
     def _flips(self, record: Record) -> bool:
         decision = record.summary.decision if record.summary else None
@@ -439,7 +439,7 @@ class MainScreen(Screen[None]):
         known = next(
             (r for r in self._desk.records if r.is_over and r.query == record.query and r.strategy == name), None
         )
-        other = known or self._ask(record.query, changes={**record.flags, "ask.strategy": name}, reuse=record.reusable)
+        other = known or self._ask(record.query, flags={**record.flags, "ask.strategy": name}, reuse=record.reusable)
         if other is None:
             return
         self._comparison, self._compare_screen = (record, other), None

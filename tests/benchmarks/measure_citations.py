@@ -1,8 +1,10 @@
-"""Measure how often a marker of `--style cited` points to a chunk that does not hold the answer.
+"""Measure how often a marker of `--style cited` is wrong.
 
-Each question is answered from its gold chunk and the two nearest others, in an order drawn by the seed. A marker is
-wrong when it names a chunk that is not of a gold document. Also told: sentences without a marker, and what the markers
-would be if any chunk that shares the most words were cited.
+Each question is answered from its gold chunk and the two nearest others, in an order drawn by the seed. Two things can
+be wrong with a marker. It is unfounded when the cited chunk does not tell the sentence: fewer than four fifths of the
+sentence's content words stand in it. It is beside the point when the chunk is not of a gold document: the sentence may
+stand in it, but it is no answer. Also told: sentences without a marker, and how often the chunk that shares the most
+words with a sentence is not gold.
 
     python tests/benchmarks/measure_citations.py --questions squad.questions.jsonl --index squad --limit 50
 """
@@ -50,6 +52,13 @@ def nearest_by_words(sentence: str, shown: Sequence[Candidate]) -> int:
     return max(range(len(shown)), key=lambda i: len(content & {folded(word) for word in words(shown[i].text)}))
 
 
+def is_founded(sentence: str, chunk: Candidate) -> bool:
+    """Whether at least four fifths of the sentence's content words stand in the chunk."""
+    content = {folded(word) for word in words(sentence)} - STOP_WORDS
+    held = {folded(word) for word in words(f"{chunk.title} {chunk.text}")}
+    return len(content & held) >= 0.8 * len(content)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=Path, required=True)
@@ -61,7 +70,7 @@ def main() -> None:
     session = open_session(load_settings(flags={"models.answer": args.model, "index.name": args.index}))
     use = replace(session.resources, options=replace(session.options, style="cited"), evidence_rule=None)
     rng = random.Random(args.seed)
-    sentences = markers = wrong = unmarked = baseline_wrong = questions = 0
+    sentences = markers = unfounded = beside = unmarked = baseline_beside = questions = 0
     for question in read_jsonl(args.questions):
         shown = passages(session, question, rng)
         if shown is None:
@@ -71,20 +80,22 @@ def main() -> None:
             if isinstance(event, SentenceCited):
                 sentences += 1
                 markers += len(event.markers)
-                bad = [m for m in event.markers if not is_gold[m - 1]]
-                wrong += len(bad)
                 unmarked += not event.markers
-                baseline_wrong += not is_gold[nearest_by_words(event.text, shown)]
+                baseline_beside += not is_gold[nearest_by_words(event.text, shown)]
+                beside += sum(1 for m in event.markers if not is_gold[m - 1])
+                bad = [m for m in event.markers if not is_founded(event.text, shown[m - 1])]
+                unfounded += len(bad)
                 if bad:
-                    print(f"wrong: {question['question']!r} -> {event.text!r} cites {bad}", flush=True)
+                    print(f"unfounded: {question['question']!r} -> {event.text!r} cites {bad}", flush=True)
         questions += 1
         if questions == args.limit:
             break
     session.close()
     print(
-        f"{questions} questions, {sentences} sentences, {markers} markers: {wrong} wrong "
-        f"({100 * wrong / max(1, markers):.1f} %), {unmarked} sentences without a marker; "
-        f"citing the most similar chunk instead: {baseline_wrong} of {sentences} wrong"
+        f"{questions} questions, {sentences} sentences, {markers} markers: {unfounded} unfounded "
+        f"({100 * unfounded / max(1, markers):.1f} %), {beside} beside the point "
+        f"({100 * beside / max(1, markers):.1f} %); {unmarked} sentences without a marker; of the chunks most similar to a sentence, {baseline_beside} of "
+        f"{sentences} beside the point"
     )
 
 
