@@ -81,7 +81,7 @@ def _print_draft(run: RunSummary, console: Console) -> None:
     name = f"{measured.name} u = {value}" if measured else "not measured"
     _head(console, f"draft ({len(draft.tokens)} tokens{reused}, {name}; entropy in nats)")
     rows = [
-        (t.step, _quoted(t.text), f"{_probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", _others(t))
+        (t.step, quoted(t.text), f"{probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", _others(t))
         for t in draft.tokens
     ]
     _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
@@ -89,7 +89,7 @@ def _print_draft(run: RunSummary, console: Console) -> None:
 
 def _others(token: TokenGenerated) -> str:
     others = [a for a in token.alternatives if a.text != token.text][:_ALTERNATIVES_SHOWN]
-    return "  ".join(f"{_quoted(a.text)} {_probability(a.logprob)}" for a in others)
+    return "  ".join(f"{quoted(a.text)} {probability(a.logprob)}" for a in others)
 
 
 def _print_paths(run: RunSummary, console: Console) -> None:
@@ -205,7 +205,8 @@ def _short(fingerprint: str) -> str:
     return fingerprint if len(fingerprint) <= 32 else f"{fingerprint[:32]}..."
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A token in quotes, on one line."""
     return '"' + text.replace("\n", "\\n").replace("\t", "\\t") + '"'
 
 
@@ -213,7 +214,8 @@ def _number(value: float | None, decimals: int) -> str:
     return "" if value is None else f"{value:.{decimals}f}"
 
 
-def _probability(logprob: float) -> str:
+def probability(logprob: float) -> str:
+    """The probability of a natural log of it, as `0.607`."""
     return f"{math.exp(min(logprob, 0.0)):.3f}"  # a trace from elsewhere may hold anything
 
 
