@@ -1,7 +1,8 @@
 """Run one question: the only place that does.
 
 `answer` wraps a strategy's generator, stamps and orders its events, counts what it cost, adds the peek, and turns an
-expected failure into the last event. A programming error is not an event: it propagates.
+expected failure into the last event; `look_up` does the same for the middle of a run alone. A programming error is not
+an event: it propagates.
 """
 
 from __future__ import annotations
@@ -65,7 +66,21 @@ def answer(
     working time is counted: what the consumer does between two events is not.
     """
     meter = _Meter(clock)
-    events = _events(run, strategy, use, meter)
+    return _stamped(_answering(run, strategy, use, meter), meter)
+
+
+def look_up(
+    run: Run, strategy: Strategy, use: Resources, *, clock: Clock = time.monotonic
+) -> Generator[Event, None, None]:
+    """Yield what the strategy would retrieve and select, stamped as `answer` does, and stop there.
+
+    This is no run: nothing is decided or answered, so there is no `run_finished`, and `check_laws` does not hold. A
+    failure is the last event here, too.
+    """
+    return _stamped(_looking_up(run, strategy, use), _Meter(clock))
+
+
+def _stamped(events: Generator[Event, None, None], meter: _Meter) -> Generator[Event, None, None]:
     try:
         while True:
             meter.resume()
@@ -87,17 +102,28 @@ def answer(
         events.close()
 
 
-def _events(run: Run, strategy: Strategy, use: Resources, meter: _Meter) -> Generator[Event, None, None]:
+def _answering(run: Run, strategy: Strategy, use: Resources, meter: _Meter) -> Generator[Event, None, None]:
+    query = yield from _start(run, strategy, use)
+    answer_ = yield from strategy.run(query, use)
+    if run.peek and answer_.source == "draft" and use.retriever is not None:
+        yield from _peek(query, use.retriever, use)
+    yield _finished(answer_, meter)
+
+
+def _looking_up(run: Run, strategy: Strategy, use: Resources) -> Generator[Event, None, None]:
+    query = yield from _start(run, strategy, use)
+    yield from strategy.look_up(query, use)
+
+
+def _start(run: Run, strategy: Strategy, use: Resources) -> Generator[Event, None, str]:
+    """Say what is to be done and refuse what cannot be; return the question as it is asked."""
     query = _clean(run.query)
     yield _started(query, run, strategy, use)
     yield from run.warnings
     if not query:
         raise ConfigError("the question is empty", 'adaptrag ask "Who wrote the handbook?"')
     check_capabilities(strategy, use.model)
-    answer_ = yield from strategy.run(query, use)
-    if run.peek and answer_.source == "draft" and use.retriever is not None:
-        yield from _peek(query, use.retriever, use)
-    yield _finished(answer_, meter)
+    return query
 
 
 def _peek(query: str, retriever: Retriever, use: Resources) -> Generator[Event, None, None]:

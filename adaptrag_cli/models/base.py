@@ -25,6 +25,7 @@ class Token:
     """One generated token. Numbers come from the raw logits over the whole vocabulary."""
 
     id: int
+    """-1 when it is not known: a token read back from a trace has only its text and numbers."""
     text: str
     """May be empty while a character is spread over several tokens; the token that completes it carries it."""
     logprob: float

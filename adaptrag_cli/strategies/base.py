@@ -1,20 +1,32 @@
 """What a strategy is, what it is given, and the table of strategies.
 
-A strategy is a generator: it yields events and returns its answer. `engine.answer` runs it, and nothing else does.
+A strategy is a generator: it yields events and returns its answer. `engine.py` runs it, and nothing else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, Self
 
 from adaptrag_cli.config import AisScore, AskSettings, RetrieverName, Style
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
-from adaptrag_cli.events import AnswerSource, Event, Extraction, Setting
+from adaptrag_cli.events import (
+    AnswerSource,
+    Candidate,
+    Event,
+    Extraction,
+    GenerationFinished,
+    GenerationReused,
+    Phase,
+    PromptBuilt,
+    RunFailed,
+    Setting,
+    TokenGenerated,
+)
 from adaptrag_cli.evidence import EvidenceRule
-from adaptrag_cli.models.base import Generation, LanguageModel
+from adaptrag_cli.models.base import Generation, LanguageModel, Token
 from adaptrag_cli.retrieval import Retriever
 
 _TABLE: Mapping[str, str] = {
@@ -50,6 +62,50 @@ class Reuse:
     draft: Generation | None = None
     pseudo_context: Generation | None = None
 
+    @classmethod
+    def of_events(cls, events: Iterable[Event]) -> Self:
+        """Take the texts out of an earlier run of the same question and model.
+
+        A text that the run did not finish is left out. The ids of tokens are not in the stream, so each is -1.
+        """
+        written = _generations(events)
+        return cls(draft=written.get("draft"), pseudo_context=written.get("pseudo_context"))
+
+
+def _generations(events: Iterable[Event]) -> dict[Phase, Generation]:
+    """What each phase wrote; of several calls of a phase, the last one stands."""
+    written: dict[Phase, Generation] = {}
+    handed_in: GenerationReused | None = None
+    tokens: list[Token] = []
+    for event in events:
+        if isinstance(event, TokenGenerated):
+            tokens.append(_token(event))
+            continue
+        if handed_in is not None and not isinstance(event, RunFailed):
+            # Its tokens follow it, and nothing but the next event says that they were the last.
+            written[handed_in.phase] = Generation(
+                text=handed_in.text, tokens=tuple(tokens), stop_reason="end", prompt_tokens=0, reused_tokens=0
+            )
+            handed_in = None
+        match event:
+            case PromptBuilt() | GenerationReused():
+                written.pop(event.phase, None)
+                tokens = []
+                handed_in = event if isinstance(event, GenerationReused) else None
+            case GenerationFinished():
+                written[event.phase] = Generation(
+                    text=event.text,
+                    tokens=tuple(tokens),
+                    stop_reason=event.stop_reason,
+                    prompt_tokens=event.prompt_tokens,
+                    reused_tokens=event.reused_tokens,
+                )
+    return written
+
+
+def _token(event: TokenGenerated) -> Token:
+    return Token(id=-1, text=event.text, logprob=event.logprob, entropy=event.entropy, alternatives=event.alternatives)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
@@ -65,7 +121,7 @@ class Resources:
     def require_retriever(self) -> Retriever:
         """The retriever, for strategies that need an index."""
         if self.retriever is None:
-            raise ConfigError("this strategy looks documents up, and no index is open", "adaptrag index FOLDER")
+            raise ConfigError("documents are to be looked up, and no index is open", "adaptrag index FOLDER")
         return self.retriever
 
 
@@ -92,6 +148,13 @@ class Strategy(Protocol):
     defaults: Options
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]: ...
+
+    def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+        """Retrieve and select as `run` does after a decision that said yes; decide and answer nothing.
+
+        Returns the kept chunks, best first.
+        """
+        ...
 
 
 def strategy_names() -> tuple[str, ...]:

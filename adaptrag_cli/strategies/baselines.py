@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import ClassVar
 
-from adaptrag_cli.events import DecisionMade, Event
+from adaptrag_cli.events import Candidate, DecisionMade, Event
 from adaptrag_cli.strategies.answering import answer_from_chunks
 from adaptrag_cli.strategies.base import Answer, Options, Resources
 from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft, search_path, select_by_query
@@ -28,6 +28,10 @@ class Never:
         yield DecisionMade(retrieve=False, uncertainty=uncertainty.value, threshold=None, reason="never looks up")
         return answer_with_draft(draft)
 
+    def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+        """Give what `always` would have found: this strategy itself never looks up."""
+        return (yield from _look_up_query(query, use))
+
 
 class Always:
     """Look up the query, keep the top k, answer from them (Standard RAG, DTR Tab. 2)."""
@@ -40,8 +44,17 @@ class Always:
     defaults: ClassVar[Options] = Options()
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
-        """One search, one call. Exactly k chunks are fetched: there is nothing to choose from."""
+        """One search, one call."""
         yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="always looks up")
-        found = yield from search_path(use, "query", query, use.options.top_k)
-        kept = yield from select_by_query(query, found, use)
+        kept = yield from self.look_up(query, use)
         return (yield from answer_from_chunks(query, kept, use))
+
+    def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+        """Search the query and keep the top k."""
+        return (yield from _look_up_query(query, use))
+
+
+def _look_up_query(query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+    """Exactly k chunks are fetched: there is nothing to choose from."""
+    found = yield from search_path(use, "query", query, use.options.top_k)
+    return (yield from select_by_query(query, found, use))

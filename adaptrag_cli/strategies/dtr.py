@@ -67,14 +67,18 @@ class DecideThenRetrieve:
         )
         if not decision.retrieve:
             return answer_with_draft(draft)
+        kept = yield from self.look_up(query, use)
+        return (yield from answer_from_chunks(query, kept, use))
+
+    def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+        """Imagine a passage, search both paths, and select (steps 3 to 5)."""
         pseudo_context = (yield from write_pseudo_context(query, use)).text.strip()
         yield PseudoContextWritten(text=pseudo_context)
         by_query = yield from search_path(use, "query", query, use.options.top_n)
         by_pseudo_context: tuple[FoundChunk, ...] = ()
         if pseudo_context:
             by_pseudo_context = yield from search_path(use, "pseudo_context", pseudo_context, use.options.top_n)
-        kept = yield from select_by_ais(query, pseudo_context, by_query, by_pseudo_context, use)
-        return (yield from answer_from_chunks(query, kept, use))
+        return (yield from select_by_ais(query, pseudo_context, by_query, by_pseudo_context, use))
 
 
 def select_by_ais(
