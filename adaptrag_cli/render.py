@@ -180,19 +180,27 @@ def json_text(document: dict[str, Any]) -> str:
 
 
 def talk_lines(run: RunSummary, *, verbose: bool = False) -> list[str]:
-    """What is said of a finished run: the decision, the evidence, sources, the chunk that was not consulted."""
-    lines = [f"{decision_line(run)}; {_gpu(run.started)}" if verbose else decision_line(run)]
+    """What is said of a finished run: the verdict, sources, the chunk that was not consulted."""
+    verdict, *notes = verdict_lines(run)
+    first = f"{verdict}; {_gpu(run.started)}" if verbose else verdict
+    return [first, *notes, *source_lines(run), *([peek_line(run.peek)] if run.peek else [])]
+
+
+def verdict_lines(run: RunSummary) -> list[str]:
+    """The decision and, where the documents hold no answer, why not and what the guess was."""
+    lines = [decision_line(run)]
     if run.evidence and not run.evidence.supported:
         lines.append(f"no answer in the documents: {run.evidence.reason}")
         guess = run.writings.get("answer")
         if guess and guess.text.strip():
             lines.append(f"the guess was: {' '.join(guess.text.split())}")
-        lines += [source_line(number, chunk, label="looked at ") for number, chunk in enumerate(run.sources, start=1)]
-    else:
-        lines += [source_line(number, chunk) for number, chunk in enumerate(run.sources, start=1)]
-    if run.peek:
-        lines.append(peek_line(run.peek))
     return lines
+
+
+def source_lines(run: RunSummary) -> list[str]:
+    """One line for each of the run's sources, in their order."""
+    label = "looked at " if run.evidence and not run.evidence.supported else ""
+    return [source_line(number, chunk, label) for number, chunk in enumerate(run.sources, start=1)]
 
 
 def decision_line(run: RunSummary) -> str:
