@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from adaptrag_cli.cli.boundary import describe, reporting_errors, say
@@ -183,7 +184,7 @@ def _row(entry: CatalogueEntry, folder: Path) -> dict[str, Any]:
         "context_length": entry.context_length,
         "sources": [_source(source) for source in entry.sources],
         "threshold": entry.calibration.threshold if entry.calibration else None,
-        "calibration": asdict(entry.calibration) if entry.calibration else None,
+        "calibration": msgspec.to_builtins(entry.calibration) if entry.calibration else None,
         "purpose": entry.purpose,
     }
 
@@ -248,8 +249,16 @@ def _details(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if row["calibration"] is not None:
         yield "measured on", row["calibration"]["measured_on"]
         yield "chosen because", row["calibration"]["how"]
+        if row["calibration"]["odds"]:
+            yield "right drafts", _odds_text(row["calibration"]["odds"])
     if row["path"] is not None:
         yield "path", row["path"]
+
+
+def _odds_text(bands: Sequence[dict[str, Any]]) -> str:
+    """Bands as people say them: `u <= 0.1: 3 of 3; u <= 0.3: 8 of 15; above: 2 of 54`."""
+    bounds = ("above" if band["up_to"] is None else f"u <= {band['up_to']:g}" for band in bands)
+    return "; ".join(f"{bound}: {band['right']} of {band['drafts']}" for bound, band in zip(bounds, bands, strict=True))
 
 
 def _source_text(source: dict[str, Any]) -> str:

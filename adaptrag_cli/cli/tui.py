@@ -109,5 +109,5 @@ def _check_terminal() -> None:
     remedy = "use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError("the terminal interface needs a terminal, and this is none", remedy)
-    if os.environ.get("TERM", "dumb") in {"dumb", "unknown"}:
-        raise ConfigError(f"this terminal (TERM={os.environ.get('TERM', '')}) cannot draw a screen", remedy)
+    if os.environ.get("TERM") in {"dumb", "unknown"}:
+        raise ConfigError(f"this terminal (TERM={os.environ['TERM']}) cannot draw a screen", remedy)

@@ -91,12 +91,10 @@ def main() -> None:
         if questions == args.limit:
             break
     session.close()
-    print(
-        f"{questions} questions, {sentences} sentences, {markers} markers: {unfounded} unfounded "
-        f"({100 * unfounded / max(1, markers):.1f} %), {beside} beside the point "
-        f"({100 * beside / max(1, markers):.1f} %); {unmarked} sentences without a marker; of the chunks most similar to a sentence, {baseline_beside} of "
-        f"{sentences} beside the point"
-    )
+    print(f"{questions} questions, {sentences} sentences, {unmarked} without a marker, {markers} markers")
+    print(f"unfounded: {unfounded} markers ({100 * unfounded / max(1, markers):.1f} %)")
+    print(f"beside the point: {beside} markers ({100 * beside / max(1, markers):.1f} %)")
+    print(f"chunks most similar to a sentence that are beside the point: {baseline_beside} of {sentences}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from adaptrag_cli import __version__
 from adaptrag_cli.errors import ExitCode
 
 COMMANDS = {
-    "Ask": ["ask", "replay", "demo"],
+    "Ask": ["ask", "tui", "replay", "demo"],
     "Prepare": ["index", "indexes", "models"],
     "Check": ["doctor", "config"],
 }

@@ -47,7 +47,15 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
             PackageSource(package="tiny-model-part{n}", version="1.0", member="tiny/part{n}.bin", parts=2),
             *TINY.sources,
         ),
-        calibration=Calibration(threshold=0.25, measured_on="60 drafts of a test set", how="3 of 4 right below"),
+        calibration=Calibration(
+            threshold=0.25,
+            measured_on="60 drafts of a test set",
+            how="3 of 4 right below",
+            odds=(
+                DraftOdds(above=0.0, up_to=0.25, right=3, drafts=4),
+                DraftOdds(above=0.25, up_to=None, right=0, drafts=56),
+            ),
+        ),
     )
     for module in (catalogue, files, command):
         monkeypatch.setattr(module, "ENTRIES", (entry,))
@@ -175,6 +183,10 @@ def test_list_as_json(measured: None, placed: Path) -> None:
                     "threshold": 0.25,
                     "measured_on": "60 drafts of a test set",
                     "how": "3 of 4 right below",
+                    "odds": [
+                        {"above": 0.0, "up_to": 0.25, "right": 3, "drafts": 4},
+                        {"above": 0.25, "up_to": None, "right": 0, "drafts": 56},
+                    ],
                     "abstain_uncertainty": None,
                     "abstain_query_score": None,
                 },
