@@ -99,7 +99,13 @@ def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda 
     if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
         warnings += (WarningRaised(code="gpu_not_used", message=model.info.gpu_reason),)
     warnings += tuple(WarningRaised(code="model_note", message=note) for note in model.info.notes)
-    resources = Resources(model=model, retriever=retriever, options=options, evidence_rule=rule)
+    resources = Resources(
+        model=model,
+        retriever=retriever,
+        options=options,
+        evidence_rule=rule,
+        draft_odds=calibration.odds if calibration else (),
+    )
     return Session(strategy=strategy, resources=resources, settings=rows, warnings=warnings, peek=settings.ask.peek)
 
 

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, TextIO, get_args
 
-from adaptrag_cli.events import Phase, RunFinished, Scalar, TokenGenerated
+from adaptrag_cli.events import DraftOdds, Phase, RunFinished, Scalar, TokenGenerated
 from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, Writing
 
@@ -85,6 +85,15 @@ def _print_draft(run: RunSummary, console: Console) -> None:
         for t in draft.tokens
     ]
     _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
+    if run.decision and run.decision.draft_odds:
+        _paragraph(console, odds_text(run.decision.draft_odds))
+
+
+def odds_text(odds: DraftOdds) -> str:
+    """How often drafts of about this uncertainty were right: `of 15 measured drafts with ... 8 were right`."""
+    low = f"{odds.above:g} < " if odds.above else ""
+    band = f"u > {odds.above:g}" if odds.up_to is None else f"{low}u <= {odds.up_to:g}"
+    return f"of {odds.drafts} measured drafts with {band}, {odds.right} {'was' if odds.right == 1 else 'were'} right"
 
 
 def _others(token: TokenGenerated) -> str:

@@ -305,7 +305,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "index": run.started.index,
         "answer": end.answer,
         "answer_source": end.answer_source,
-        "decision": _pick(run.decision, _DECISION_FIELDS) if run.decision else None,
+        "decision": _decision_document(run.decision),
         "draft": _writing_document(run.writings.get("draft")),
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
         "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
@@ -321,12 +321,20 @@ def to_document(run: RunSummary) -> dict[str, Any]:
 
 
 _DECISION_FIELDS = ("retrieve", "uncertainty", "threshold", "reason")
+_ODDS_FIELDS = ("above", "up_to", "right", "drafts")
 _PEEK_FIELDS = ("chunk_id", "document", "location", "score")
 _PATH_FIELDS = ("chunk_id", "document", "location", "rank", "score")
 _SCORE_FIELDS = ("query_score", "pseudo_context_score", "ais_score", "rank")
 _SELECTED_FIELDS = ("chunk_id", "document", "location", "text", *_SCORE_FIELDS)
 _CANDIDATE_FIELDS = (*_SELECTED_FIELDS, "title", "paths", "query_angle", "pseudo_context_angle", "kept")
 _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reason")
+
+
+def _decision_document(decision: DecisionMade | None) -> dict[str, Any] | None:
+    if decision is None:
+        return None
+    odds = decision.draft_odds
+    return {**_pick(decision, _DECISION_FIELDS), "draft_odds": _pick(odds, _ODDS_FIELDS) if odds else None}
 
 
 def _pick(record: Record, names: Iterable[str]) -> dict[str, Any]:

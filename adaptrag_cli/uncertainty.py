@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adaptrag_cli.events import DraftOdds
+
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
@@ -46,3 +48,13 @@ def decide(uncertainty: Uncertainty, threshold: float) -> Decision:
     if uncertainty.value == threshold:
         return Decision(retrieve=False, reason="tie: u equals the threshold, and the draft is kept")
     return Decision(retrieve=False, reason="the draft is certain enough")
+
+
+def odds_of(uncertainty: float | None, bands: Sequence[DraftOdds]) -> DraftOdds | None:
+    """The band that an uncertainty falls into; None where it is undefined or nothing was measured.
+
+    Bands rise from 0 without a gap. Each holds its upper bound, and the first holds 0.
+    """
+    if uncertainty is None:
+        return None
+    return next((band for band in bands if band.up_to is None or uncertainty <= band.up_to), None)

@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from adaptrag_cli import engine
-from adaptrag_cli.events import Event, check_laws, decode_event, encode_event
+from adaptrag_cli.events import DraftOdds, Event, check_laws, decode_event, encode_event
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy
@@ -24,7 +24,10 @@ DOCUMENTS = {
     "harbour.txt": "The harbour faces east.",
 }
 
-
+ODDS = (
+    DraftOdds(above=0.0, up_to=0.3, right=9, drafts=12),
+    DraftOdds(above=0.3, up_to=None, right=2, drafts=20),
+)
 RULE = EvidenceRule(max_answer_uncertainty=0.5, min_query_score=0.4)
 
 
@@ -61,6 +64,7 @@ def run(
         retriever=retriever,
         options=Options(**{"threshold": 0.3, "top_n": 2, "top_k": 2, **options}),
         evidence_rule=rule,
+        draft_odds=ODDS,
         reuse=reuse or Reuse(),
     )
     ticks = count()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adaptrag_cli.errors import UnknownName
+from adaptrag_cli.events import DraftOdds
 
 DEFAULT_ANSWER_MODEL = "qwen2.5-coder-1.5b-instruct"
 DEFAULT_ENCODER = "all-minilm-l6-v2"
@@ -56,6 +57,8 @@ class Calibration:
     """Data set and number of questions."""
     how: str
     """Rule that chose the threshold, and what it gave."""
+    odds: tuple[DraftOdds, ...] = ()
+    """How often the measured drafts were right: bands of uncertainty, rising from 0 without a gap."""
     abstain_uncertainty: float | None = None
     """Above it the answer from documents counts as not told by them."""
     abstain_query_score: float | None = None
@@ -95,6 +98,17 @@ class CatalogueEntry:
 
 
 _DRAFTS = "180 drafts: the first 60 questions each of squad, popqa and 2wikimultihopqa_train"
+_BOUNDS = (0.1, 0.3, 0.6, 1.0, 1.5, None)
+
+
+def _odds(*right_of: tuple[int, int]) -> tuple[DraftOdds, ...]:
+    """Bands from the number of right drafts (exact match) and of drafts between the bounds."""
+    above = (0.0, *(bound for bound in _BOUNDS if bound is not None))
+    return tuple(
+        DraftOdds(above=low, up_to=high, right=right, drafts=drafts)
+        for low, high, (right, drafts) in zip(above, _BOUNDS, right_of, strict=True)
+    )
+
 
 ENTRIES: tuple[CatalogueEntry, ...] = (
     CatalogueEntry(
@@ -118,10 +132,10 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         calibration=Calibration(
             threshold=0.3,
             measured_on=_DRAFTS,
-            how="drafts with u up to .1, .2, .3 were right in 3 of 3, 5 of 8, 3 of 7 cases by band; from .3 to .5 in "
-            "3 of 14, above in 14 of 148; limits of an answer from documents chosen on every second of 100 hotpotqa "
-            "questions (with and without their gold passages), told on the others: 7 of 21 untold found, 1 of 17 right "
-            "answers lost",
+            how="up to it more than half of the drafts were right, in every band above it less than a quarter; limits "
+            "of an answer from documents chosen on every second of 100 hotpotqa questions (with and without their gold "
+            "passages), told on the others: 7 of 21 untold found, 1 of 17 right answers lost",
+            odds=_odds((3, 3), (8, 15), (4, 18), (8, 43), (3, 47), (2, 54)),
             abstain_uncertainty=0.6,
             abstain_query_score=0.4,
         ),
@@ -147,8 +161,8 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         calibration=Calibration(
             threshold=0.3,
             measured_on=_DRAFTS,
-            how="drafts with u up to .1, .2, .3 were right in 3 of 3, 6 of 10, 5 of 12 cases by band; from .3 to .5 in "
-            "1 of 15, above in 7 of 140",
+            how="up to it more than half of the drafts were right, in every band above it one in eight or less",
+            odds=_odds((3, 3), (11, 22), (1, 21), (4, 32), (3, 61), (0, 41)),
         ),
     ),
     CatalogueEntry(

@@ -15,6 +15,7 @@ from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
 from adaptrag_cli.events import (
     AnswerSource,
     Candidate,
+    DraftOdds,
     Event,
     Extraction,
     GenerationFinished,
@@ -116,6 +117,8 @@ class Resources:
     """None when no index is open; only strategies with `needs_index = False` then run."""
     options: Options = field(default_factory=Options)
     evidence_rule: EvidenceRule | None = None
+    draft_odds: tuple[DraftOdds, ...] = ()
+    """Bands of uncertainty and how often drafts in them were right, where that was measured for the model."""
     reuse: Reuse = field(default_factory=Reuse)
 
     def require_retriever(self) -> Retriever:

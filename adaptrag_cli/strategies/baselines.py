@@ -9,6 +9,7 @@ from adaptrag_cli.events import Candidate, DecisionMade, Event
 from adaptrag_cli.strategies.answering import answer_from_chunks
 from adaptrag_cli.strategies.base import Answer, Options, Resources
 from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft, search_path, select_by_query
+from adaptrag_cli.uncertainty import odds_of
 
 
 class Never:
@@ -25,7 +26,13 @@ class Never:
         """Draft once. The uncertainty is measured so that it can be compared, and decides nothing."""
         draft = yield from draft_answer(query, use)
         uncertainty = yield from measure_draft(draft)
-        yield DecisionMade(retrieve=False, uncertainty=uncertainty.value, threshold=None, reason="never looks up")
+        yield DecisionMade(
+            retrieve=False,
+            uncertainty=uncertainty.value,
+            threshold=None,
+            reason="never looks up",
+            draft_odds=odds_of(uncertainty.value, use.draft_odds),
+        )
         return answer_with_draft(draft)
 
     def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:

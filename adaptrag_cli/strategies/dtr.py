@@ -41,7 +41,7 @@ from adaptrag_cli.strategies.steps import (
     select_by_query,
     write_pseudo_context,
 )
-from adaptrag_cli.uncertainty import decide
+from adaptrag_cli.uncertainty import decide, odds_of
 
 
 class DecideThenRetrieve:
@@ -64,6 +64,7 @@ class DecideThenRetrieve:
             uncertainty=uncertainty.value,
             threshold=use.options.threshold,
             reason=decision.reason,
+            draft_odds=odds_of(uncertainty.value, use.draft_odds),
         )
         if not decision.retrieve:
             return answer_with_draft(draft)

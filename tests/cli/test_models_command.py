@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from adaptrag_cli.cli import models as command
 from adaptrag_cli.cli.pull_progress import showing_pulls
+from adaptrag_cli.events import DraftOdds
 from adaptrag_cli.locations import default_models_dir
 from adaptrag_cli.models import catalogue, files
 from adaptrag_cli.models.catalogue import Calibration, CatalogueEntry, HubSource, PackageSource
@@ -151,6 +152,7 @@ def test_list_tells_all_that_the_catalogue_knows(measured: None, placed: Path) -
         "    threshold      0.25",
         "    measured on    60 drafts of a test set",
         "    chosen because 3 of 4 right below",
+        "    right drafts   u <= 0.25: 3 of 4; above: 0 of 56",
         f"    path           {placed / 'tiny.gguf'}",
     ]
 

@@ -55,6 +55,22 @@ def test_what_was_not_checked_is_not_claimed(entry: CatalogueEntry) -> None:
         assert entry.calibration is None
 
 
+@each_entry
+def test_measured_bands_leave_no_gap_and_agree_with_what_is_said_of_them(entry: CatalogueEntry) -> None:
+    bands = entry.calibration.odds if entry.calibration else ()
+    if not bands:
+        return
+    assert entry.calibration is not None
+    assert [band.above for band in bands] == [0.0, *(band.up_to for band in bands[:-1])]
+    assert bands[-1].up_to is None
+    assert sum(band.drafts for band in bands) == int(entry.calibration.measured_on.split()[0])
+    # "up to it more than half of the drafts were right, in every band above it less than a quarter"
+    below = [band for band in bands if band.up_to is not None and band.up_to <= entry.calibration.threshold]
+    assert below[-1].up_to == entry.calibration.threshold
+    assert sum(band.right for band in below) > sum(band.drafts for band in below) / 2
+    assert all(band.right < band.drafts / 4 for band in bands[len(below) :])
+
+
 def test_names_and_places_are_unique() -> None:
     assert len({entry.name for entry in ENTRIES}) == len(ENTRIES)
     assert len({entry.file for entry in ENTRIES}) == len(ENTRIES)

@@ -11,7 +11,15 @@ import msgspec
 import pytest
 
 import traces
-from adaptrag_cli.events import ChunkPeeked, Event, SentenceCited, TokenGenerated, WarningRaised
+from adaptrag_cli.events import (
+    ChunkPeeked,
+    DecisionMade,
+    DraftOdds,
+    Event,
+    SentenceCited,
+    TokenGenerated,
+    WarningRaised,
+)
 from adaptrag_cli.render import RunView, numbers_apart
 
 
@@ -214,6 +222,25 @@ def talk_of(name: str) -> str:
 def test_verbose_adds_every_number_in_plain_columns():
     out, err = shown(traces.retrieved(), verbose=True)
     assert (out, err) == (VIEWS["retrieved"][0], talk_of("retrieved") + TABLES)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "numbers", "said"),
+    [
+        ((0.0, 0.1), (3, 3), "of 3 measured drafts with u <= 0.1, 3 were right"),
+        ((0.3, 0.6), (1, 21), "of 21 measured drafts with 0.3 < u <= 0.6, 1 was right"),
+        ((1.5, None), (0, 41), "of 41 measured drafts with u > 1.5, 0 were right"),
+    ],
+)
+def test_tables_tell_how_often_such_drafts_were_right(bounds, numbers, said):
+    odds = DraftOdds(above=bounds[0], up_to=bounds[1], right=numbers[0], drafts=numbers[1])
+    events = [
+        msgspec.structs.replace(e, draft_odds=odds) if isinstance(e, DecisionMade) else e for e in traces.retrieved()
+    ]
+    before = '"At" 0.368  "\\n" 0.125\n\npseudo-context'
+    expected = TABLES.replace(before, before.replace("\n\n", f"\n  {said}\n\n"))
+    assert said in expected
+    assert shown(events, verbose=True)[1] == talk_of("retrieved") + expected
 
 
 @pytest.mark.parametrize("name", traces.ALL)

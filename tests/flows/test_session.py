@@ -11,7 +11,7 @@ import pytest
 
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
-from adaptrag_cli.events import ChunkPeeked, RunFinished, RunStarted, check_laws
+from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted, check_laws
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session import Session, open_session
 from fakes import ScriptedModel
@@ -57,6 +57,12 @@ def test_the_measured_threshold_is_used_and_its_origin_told(opened: Open):
     row = next(row for row in session.settings if row.name == "threshold")
     assert (row.value, row.origin) == (threshold, "measured for this model")
     assert session.warnings == ()
+
+
+def test_the_measured_odds_of_the_draft_are_told(opened: Open):
+    decision = next(e for e in opened(ask__threshold=0.1).ask(QUERY) if isinstance(e, DecisionMade))
+    assert decision.uncertainty == 0.5
+    assert decision.draft_odds == DraftOdds(above=0.3, up_to=0.6, right=1, drafts=21)
 
 
 def test_a_typed_threshold_wins(opened: Open):

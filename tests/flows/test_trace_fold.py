@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import traces
 from adaptrag_cli.errors import AdaptRAGError, ConfigError
 from adaptrag_cli.events import (
+    DecisionMade,
+    DraftOdds,
     GenerationReused,
     RunStarted,
     TokenGenerated,
@@ -117,7 +119,7 @@ def test_a_fold_starts_with_run_started():
 def test_every_document_has_exactly_the_documented_names(name):
     document = to_document(fold(traces.ALL[name]()))
     assert list(document) == DOCUMENT_NAMES
-    assert list(document["decision"]) == ["retrieve", "uncertainty", "threshold", "reason"]
+    assert list(document["decision"]) == ["retrieve", "uncertainty", "threshold", "reason", "draft_odds"]
     assert list(document["paths"]) == ["query", "pseudo_context"]
     assert list(document["counts"]) == [
         "llm_calls",
@@ -172,6 +174,7 @@ def test_the_document_of_a_retrieved_run():
         "uncertainty": 0.57,
         "threshold": 0.3,
         "reason": "the draft is uncertain",
+        "draft_odds": None,
     }
     assert (document["answer"], document["answer_source"]) == ("21:30", "documents")
     assert document["timings_ms"] == {"setup": 1.5, "draft": 300.0, "total": 2300.0}
@@ -199,7 +202,17 @@ def test_a_blank_draft_has_null_uncertainty_and_its_reason():
         "uncertainty": None,
         "threshold": 0.3,
         "reason": "uncertainty is undefined: the draft is empty",
+        "draft_odds": None,
     }
+
+
+def test_measured_odds_of_the_draft_stand_in_the_decision():
+    odds = DraftOdds(above=0.3, up_to=None, right=2, drafts=20)
+    events = [
+        msgspec.structs.replace(e, draft_odds=odds) if isinstance(e, DecisionMade) else e for e in traces.retrieved()
+    ]
+    decision = to_document(fold(events))["decision"]
+    assert decision["draft_odds"] == {"above": 0.3, "up_to": None, "right": 2, "drafts": 20}
 
 
 def test_cited_sentences_stand_in_the_document_with_their_sources():

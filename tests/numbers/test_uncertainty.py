@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptrag_cli.uncertainty import Uncertainty, decide, mean_nll
+from adaptrag_cli.events import DraftOdds
+from adaptrag_cli.uncertainty import Uncertainty, decide, mean_nll, odds_of
 
 
 def nll(*probabilities: float) -> float:
@@ -70,3 +71,23 @@ def test_u_lies_between_its_smallest_and_largest_token(logprobs):
     value = mean_nll(logprobs).value
     assert value is not None
     assert -max(logprobs) - 1e-9 <= value <= -min(logprobs) + 1e-9
+
+
+BANDS = (
+    DraftOdds(above=0.0, up_to=0.1, right=3, drafts=3),
+    DraftOdds(above=0.1, up_to=0.3, right=8, drafts=15),
+    DraftOdds(above=0.3, up_to=None, right=17, drafts=162),
+)
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "band"), [(0.0, 0), (0.1, 0), (math.nextafter(0.1, 1), 1), (0.3, 1), (0.31, 2), (1e300, 2)]
+)
+def test_a_band_holds_its_upper_bound_and_the_first_one_holds_zero(uncertainty, band):
+    assert odds_of(uncertainty, BANDS) == BANDS[band]
+
+
+def test_there_are_no_odds_of_what_was_not_measured():
+    assert odds_of(None, BANDS) is None
+    assert odds_of(0.2, ()) is None
+    assert odds_of(0.4, BANDS[:2]) is None
