@@ -51,10 +51,10 @@ class FoundChunk:
 
 
 class Retriever:
-    """One opened index with its encoder. Vectors of the texts of one run are computed once."""
+    """One opened index with its encoder. The vector of a text is computed once."""
 
     def __init__(self, store: Store, encoder: Encoder, *, deleted: Collection[str] = ()) -> None:
-        """`deleted` are files that are gone from disk and documents gone from a corpus: they are never returned."""
+        """`deleted` are files that are gone from disk and documents gone from a corpus."""
         self._store = store
         self._encoder = encoder
         self._deleted = frozenset(deleted)
@@ -63,6 +63,15 @@ class Retriever:
     @property
     def store(self) -> Store:
         return self._store
+
+    @property
+    def encoder(self) -> Encoder:
+        return self._encoder
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """Files and documents that are never returned."""
+        return self._deleted
 
     def embed(self, text: str) -> NDArray[np.float32] | None:
         """Unit vector (dimension,) of a query text; None for a blank one.

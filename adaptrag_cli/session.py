@@ -1,6 +1,7 @@
 """Open everything a question needs, once: strategy, index, encoder, model. The command line and the interface share it.
 
-Cheap checks come first, so that a misspelt name is told before a gigabyte is loaded.
+Cheap checks come first, so that a misspelt name is told before a gigabyte is loaded. A front end that goes on with
+other settings hands its session in, and only what the change concerns is loaded anew.
 """
 
 from __future__ import annotations
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelLoad:
+    """All that decides what a loaded model is: two equal ones need only one model."""
+
+    file: ModelFile
+    context_length: int
+    gpu_layers: str
+    threads: int | None
+
+
+@dataclass(kw_only=True)
 class Session:
     """Loaded models and an open index. Ask as often as you like, then close."""
 
@@ -38,6 +49,10 @@ class Session:
     settings: tuple[Setting, ...]
     warnings: tuple[WarningRaised, ...]
     peek: bool
+    load: ModelLoad
+    freshness: Freshness | None
+    """How the documents differ from the index; None when none is open."""
+    is_closed: bool = False
 
     @property
     def model(self) -> LanguageModel:
@@ -47,15 +62,30 @@ class Session:
     def options(self) -> Options:
         return self.resources.options
 
+    @property
+    def store(self) -> Store | None:
+        """The open index."""
+        return self.resources.retriever.store if self.resources.retriever else None
+
     def ask(self, query: str, *, reuse: Reuse | None = None) -> Generator[Event, None, None]:
         """Yield the events of one run."""
         run = engine.Run(query=query, settings=self.settings, warnings=self.warnings, peek=self.peek)
-        use = replace(self.resources, reuse=reuse or Reuse())
-        return engine.answer(run, self.strategy, use)
+        return engine.answer(run, self.strategy, self._with(reuse))
+
+    def look_up(self, query: str, *, reuse: Reuse | None = None) -> Generator[Event, None, None]:
+        """Yield what would be retrieved and selected, and answer nothing. Warnings are left to the runs."""
+        return engine.look_up(
+            engine.Run(query=query, settings=self.settings, peek=False), self.strategy, self._with(reuse)
+        )
 
     def close(self) -> None:
-        """Free the model's memory."""
-        self.model.close()
+        """Free the model's memory. Closing twice is fine."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.model.close()
+
+    def _with(self, reuse: Reuse | None) -> Resources:
+        return replace(self.resources, reuse=reuse or Reuse())
 
 
 def index_dir_of(settings: Settings) -> Path:
@@ -68,13 +98,17 @@ def models_dir_of(settings: Settings) -> Path:
     return settings.models.dir or default_models_dir()
 
 
-def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda _: None) -> Session:
+def open_session(
+    settings: Settings, *, on_note: Callable[[str], None] = lambda _: None, keep: Session | None = None
+) -> Session:
     """Load what the settings name.
 
-    `on_note` is told in a line what takes time.
+    `on_note` is told in a line what takes time. Parts of `keep` that the settings name, too, are taken over, and it is
+    closed: its model goes before another is loaded, so that two never stand in memory.
 
     Raises:
-        AdaptRAGError: a name is unknown, the index is missing or stale, or the model cannot be used.
+        AdaptRAGError: a name is unknown, or the index is missing or stale: then `keep` stays open; or the model cannot
+            be used: then `keep.is_closed`.
     """
     strategy = load_strategy(settings.ask.strategy)
     models_dir = models_dir_of(settings)
@@ -84,32 +118,54 @@ def open_session(settings: Settings, *, on_note: Callable[[str], None] = lambda 
         strategy, settings.ask, settings.origins, model_threshold=calibration.threshold if calibration else None
     )
     warnings = _threshold_warnings(strategy, rows, model_file)
-    retriever: Retriever | None = None
+    kept_retriever = keep.resources.retriever if keep else None
+    opened: _OpenIndex | None = None
     rule: EvidenceRule | None = None
     if strategy.needs_index:
-        retriever, noticed = _open_retriever(settings, models_dir)
-        rule = _evidence_rule(calibration, retriever.store)
-        warnings += noticed
+        opened = _open_index(settings, models_dir, kept_retriever)
+        rule = _evidence_rule(calibration, opened.retriever.store)
         rows += _rule_settings(rule)
     elif settings.ask.peek or settings.index.name is not None:
-        retriever, noticed = _open_for_peek(settings, models_dir)
+        opened, noticed = _open_for_peek(settings, models_dir, kept_retriever)
         warnings += noticed
-    on_note(f"loading {model_file.name}")
-    model = _load_model(settings, model_file)
+    if opened:
+        warnings += opened.warnings
+    load = ModelLoad(
+        file=model_file,
+        context_length=settings.models.context_length,
+        gpu_layers=settings.models.gpu_layers,
+        threads=settings.models.threads,
+    )
+    model = _take_model(keep, load) or _load_model(load, on_note)
     if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
         warnings += (WarningRaised(code="gpu_not_used", message=model.info.gpu_reason),)
     warnings += tuple(WarningRaised(code="model_note", message=note) for note in model.info.notes)
     resources = Resources(
         model=model,
-        retriever=retriever,
+        retriever=opened.retriever if opened else None,
         options=options,
         evidence_rule=rule,
         draft_odds=calibration.odds if calibration else (),
     )
-    return Session(strategy=strategy, resources=resources, settings=rows, warnings=warnings, peek=settings.ask.peek)
+    return Session(
+        strategy=strategy,
+        resources=resources,
+        settings=rows,
+        warnings=warnings,
+        peek=settings.ask.peek,
+        load=load,
+        freshness=opened.freshness if opened else None,
+    )
 
 
-def _open_retriever(settings: Settings, models_dir: Path) -> tuple[Retriever, tuple[WarningRaised, ...]]:
+@dataclass(frozen=True, kw_only=True)
+class _OpenIndex:
+    retriever: Retriever
+    freshness: Freshness
+    warnings: tuple[WarningRaised, ...]
+
+
+def _open_index(settings: Settings, models_dir: Path, kept: Retriever | None) -> _OpenIndex:
     index_dir = index_dir_of(settings)
     store = open_index(index_dir, choose_index(index_dir, settings.index.name))
     freshness = store.freshness()
@@ -120,15 +176,32 @@ def _open_retriever(settings: Settings, models_dir: Path) -> tuple[Retriever, tu
             f"index {store.name!r}: {store.path} is not there, so its documents may be deleted",
             f"bring it back, or forget it with: adaptrag indexes remove {store.name}",
         )
-    deleted = (*freshness.deleted, *freshness.deleted_documents)
-    retriever = Retriever(store, _open_encoder(store, models_dir), deleted=deleted)
-    return retriever, _freshness_warnings(freshness, store)
+    encoder = _open_encoder(store, models_dir)
+    if kept is not None and kept.encoder.fingerprint == encoder.fingerprint:
+        encoder = kept.encoder
+    retriever = Retriever(store, encoder, deleted=(*freshness.deleted, *freshness.deleted_documents))
+    if kept is not None and _is_same(kept, retriever):
+        retriever = kept  # with the vectors it has computed
+    return _OpenIndex(retriever=retriever, freshness=freshness, warnings=_freshness_warnings(freshness, store))
 
 
-def _open_for_peek(settings: Settings, models_dir: Path) -> tuple[Retriever | None, tuple[WarningRaised, ...]]:
+def _is_same(kept: Retriever, other: Retriever) -> bool:
+    def identity(store: Store) -> tuple[str, Path, str]:
+        return store.name, store.path, store.fingerprint
+
+    return (
+        kept.encoder is other.encoder
+        and identity(kept.store) == identity(other.store)
+        and kept.deleted == other.deleted
+    )
+
+
+def _open_for_peek(
+    settings: Settings, models_dir: Path, kept: Retriever | None
+) -> tuple[_OpenIndex | None, tuple[WarningRaised, ...]]:
     """Open the index of a strategy that does not need one: no trouble with it stops the answer, unless it was named."""
     try:
-        return _open_retriever(settings, models_dir)
+        return _open_index(settings, models_dir, kept), ()
     except IndexNotFound:
         if settings.index.name is not None:
             raise
@@ -153,15 +226,27 @@ def _open_encoder(store: LocalStore, models_dir: Path) -> Encoder:
     return encoder
 
 
-def _load_model(settings: Settings, file: ModelFile) -> LanguageModel:
+def _take_model(keep: Session | None, load: ModelLoad) -> LanguageModel | None:
+    """Take the model out of an earlier session where it is the one that is wanted; close that session."""
+    if keep is None or keep.is_closed:
+        return None
+    if keep.load == load:
+        keep.is_closed = True  # its model lives on in the new session
+        return keep.model
+    keep.close()
+    return None
+
+
+def _load_model(load: ModelLoad, on_note: Callable[[str], None]) -> LanguageModel:
+    on_note(f"loading {load.file.name}")
     return load_language_model(
-        file.path,
-        name=file.name,
-        fingerprint=file.fingerprint,
-        trusted=file.verified,
-        context_length=settings.models.context_length,
-        gpu_layers=settings.models.gpu_layers,
-        threads=settings.models.threads,
+        load.file.path,
+        name=load.file.name,
+        fingerprint=load.file.fingerprint,
+        trusted=load.file.verified,
+        context_length=load.context_length,
+        gpu_layers=load.gpu_layers,
+        threads=load.threads,
     )
 
 
