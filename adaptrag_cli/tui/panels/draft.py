@@ -191,7 +191,7 @@ class DraftPanel(Panel):
         self.query_one("#draft-note", Static).update(Content(printable(self._note, keep_newlines=True)))
         self.query_one("#draft-summary", Static).update(Content(printable(self._summary())))
         if self._trend_threshold is not None:
-            line = f"line: second difference of the entropy; flat line: its threshold {self._trend_threshold:.2f} nats"
+            line = f"line: second difference in nats; flat line: its threshold {self._trend_threshold:.2f}"
             self.query_one("#draft-trend", Static).update(Content(line))
         self._draw_token()
 
@@ -266,4 +266,4 @@ def _token_table(head: str, token: TokenGenerated) -> Content:
 def _shown(text: str) -> str:
     """The token in quotes, cut to the width of its column."""
     shown = printable(quoted(text))
-    return shown if len(shown) <= _TOKEN_CELLS else f'{shown[: _TOKEN_CELLS - 2]}…"'
+    return shown if cell_len(shown) <= _TOKEN_CELLS else f'{chop_cells(shown, _TOKEN_CELLS - 2)[0]}…"'

@@ -174,7 +174,8 @@ class EntropyChart(PlotWidget, can_focus=False):
         ticks = NumericAxisFormatter().get_ticks(1, self._last)
         self.set_xticks([1.0, *(tick for tick in ticks if tick.is_integer() and tick > 0.08 * self._last)])
         if self._mark is not None:
-            self.scatter([self._mark + 1.0], [top], marker="▼", marker_style=_MARK[dark])
+            below_the_frame = top - 0.5 * (top - bottom) / rows
+            self.scatter([self._mark + 1.0], [below_the_frame], marker="▼", marker_style=_MARK[dark])
 
 
 class _TokenNumbers(NumericAxisFormatter):

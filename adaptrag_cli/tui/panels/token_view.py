@@ -221,12 +221,12 @@ class TokenView(ScrollView):
 @lru_cache(maxsize=8192)
 def _style(entropy: float, *, dark: bool, in_span: bool, is_mark: bool, is_pointed: bool) -> Style:
     colours = shade(entropy, dark=dark)
-    plain = colours.background is None
+    plain = is_pointed or colours.background is None  # the pointer has the page's own colours, reversed
     return Style(
         color=None if plain else colours.foreground,
-        bgcolor=colours.background,
+        bgcolor=None if plain else colours.background,
         bold=in_span or is_pointed or None,
         underline=in_span or None,
-        dim=(is_mark and plain) or None,
+        dim=(is_mark and plain and not is_pointed) or None,
         reverse=is_pointed or None,
     )
