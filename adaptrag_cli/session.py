@@ -49,8 +49,9 @@ class Session:
     settings: tuple[Setting, ...]
     warnings: tuple[WarningRaised, ...]
     peek: bool
-    load: ModelLoad
-    freshness: Freshness | None
+    load: ModelLoad | None = None
+    """None when the model was put together elsewhere: then it is not taken over."""
+    freshness: Freshness | None = None
     """How the documents differ from the index; None when none is open."""
     is_closed: bool = False
 
