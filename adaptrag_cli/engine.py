@@ -17,26 +17,17 @@ from adaptrag_cli import __version__
 from adaptrag_cli.errors import AdaptRAGError, ConfigError
 from adaptrag_cli.events import (
     ChunkPeeked,
-    ChunksSelected,
     Counts,
-    DecisionMade,
     Event,
-    EvidenceJudged,
     GenerationFinished,
-    GenerationReused,
     PathRetrieved,
-    PromptBuilt,
-    PseudoContextWritten,
     RunFailed,
     RunFinished,
     RunStarted,
-    SentenceCited,
     Setting,
     StageTime,
-    TokenGenerated,
-    TrendMeasured,
-    UncertaintyMeasured,
     WarningRaised,
+    stage_of,
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Answer, Resources, Strategy, check_capabilities
@@ -193,7 +184,7 @@ class _Meter:
     def stamp(self, event: Event) -> Event:
         worked_ms = max(0.0, (self._clock() - self._resumed_at) * 1000.0)
         self._elapsed_ms += worked_ms
-        stage = _stage(event)
+        stage = stage_of(event)
         self._stages[stage] = self._stages.get(stage, 0.0) + worked_ms
         self._count(event)
         stamped = msgspec.structs.replace(event, seq=self._seq, elapsed_ms=round(self._elapsed_ms, 3))
@@ -214,24 +205,3 @@ class _Meter:
             self._counts["generated_tokens"] += event.generated_tokens
         elif isinstance(event, PathRetrieved):
             self._counts["searches"] += 1
-
-
-def _stage(event: Event) -> str:
-    """The stage whose work ended with this event."""
-    match event:
-        case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
-            return event.phase
-        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
-            return "decide"
-        case PseudoContextWritten():
-            return "pseudo_context"
-        case PathRetrieved():
-            return f"search_{event.path}"
-        case ChunksSelected():
-            return "select"
-        case SentenceCited() | EvidenceJudged():
-            return "judge"
-        case ChunkPeeked():
-            return "peek"
-        case _:
-            return "setup"

@@ -363,6 +363,27 @@ def decode_event(line: bytes | str) -> AnyEvent:
         ) from error
 
 
+def stage_of(event: Event) -> str:
+    """The stage whose work ended with this event, as `RunFinished.timings` names it."""
+    match event:
+        case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
+            return event.phase
+        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
+            return "decide"
+        case PseudoContextWritten():
+            return "pseudo_context"
+        case PathRetrieved():
+            return f"search_{event.path}"
+        case ChunksSelected():
+            return "select"
+        case SentenceCited() | EvidenceJudged():
+            return "judge"
+        case ChunkPeeked():
+            return "peek"
+        case _:
+            return "setup"
+
+
 def check_laws(events: Sequence[Event]) -> None:
     """Assert the laws of the stream.
 

@@ -29,11 +29,12 @@ from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, fold, to_document
 
 _CONSULT = "--strategy always"
-_DOING: Mapping[Phase, str] = {
+DOING: Mapping[Phase, str] = {
     "draft": "drafting an answer from memory",
     "pseudo_context": "imagining a passage to search with",
     "answer": "reading the documents",
 }
+"""What is being done while a phase is written."""
 # JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
 _HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -61,13 +62,13 @@ class RunView:
         self._events.append(event)
         match event:
             case PromptBuilt():
-                self._status.show(_DOING[event.phase])
+                self._status.show(DOING[event.phase])
             case SentenceCited() if not self._as_json:
                 if event.markers:
                     self._status.clear()
                 self._answer.add(event)
             case WarningRaised():
-                self._say(f"warning: {event.message}")
+                self._say(warning_line(event))
             case RunFinished():
                 self._finish(event)
             case RunFailed():
@@ -199,8 +200,13 @@ def verdict_lines(run: RunSummary) -> list[str]:
 
 def source_lines(run: RunSummary) -> list[str]:
     """One line for each of the run's sources, in their order."""
-    label = "looked at " if run.evidence and not run.evidence.supported else ""
+    label = source_label(run)
     return [source_line(number, chunk, label) for number, chunk in enumerate(run.sources, start=1)]
+
+
+def source_label(run: RunSummary) -> str:
+    """What stands before the marker of a source: nothing, unless the chunks were only looked at."""
+    return "looked at " if run.evidence and not run.evidence.supported else ""
 
 
 def decision_line(run: RunSummary) -> str:
@@ -237,17 +243,29 @@ def _gpu(start: RunStarted) -> str:
 
 def source_line(number: int, chunk: Candidate, label: str = "") -> str:
     """One source: its marker, place and scores."""
-    scores = [f"s1 {chunk.query_score:.2f}"]
+    return f"{label}[{number}] {chunk.location}  ({scores(chunk)})"
+
+
+def scores(chunk: Candidate | RankedChunk) -> str:
+    """What a chunk scored: `s1 0.80, s2 0.96, AIS 0.12`, or what there is of it."""
+    if isinstance(chunk, RankedChunk):
+        return f"s1 {chunk.score:.2f}"
+    parts = [f"s1 {chunk.query_score:.2f}"]
     if chunk.pseudo_context_score is not None:
-        scores.append(f"s2 {chunk.pseudo_context_score:.2f}")
+        parts.append(f"s2 {chunk.pseudo_context_score:.2f}")
     if chunk.ais_score is not None:
-        scores.append(f"AIS {chunk.ais_score:.2f}")
-    return f"{label}[{number}] {chunk.location}  ({', '.join(scores)})"
+        parts.append(f"AIS {chunk.ais_score:.2f}")
+    return ", ".join(parts)
+
+
+def warning_line(warning: WarningRaised) -> str:
+    """A warning as it is told."""
+    return f"warning: {warning.message}"
 
 
 def peek_line(chunk: RankedChunk) -> str:
     """The best chunk of a skipped retrieval, and how to have it consulted."""
-    return f"not consulted: {chunk.location} (s1 {chunk.score:.2f}); to consult it: {_CONSULT}"
+    return f"not consulted: {chunk.location} ({scores(chunk)}); to consult it: {_CONSULT}"
 
 
 def seconds(ms: float) -> str:
