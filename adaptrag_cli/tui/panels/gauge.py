@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from textual import events
 from textual.content import Content
 from textual.widget import Widget
