@@ -103,7 +103,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._launch = launch
         self._send = send
-        self._desk = Desk(launch.flags, str(launch.config_file) if launch.config_file else None)
+        self.desk = Desk(launch.flags, str(launch.config_file) if launch.config_file else None)
         self._player: Player | None = None
         self._changes: dict[str, str | int | float | bool] = {}
         """What-if settings of the current run that differ from how it was run."""
@@ -135,7 +135,7 @@ class MainScreen(Screen[None]):
         if self._launch.is_replay:
             self._open_trace()
             return
-        self._send(self._desk.prepare())
+        self._send(self.desk.prepare())
         self.query_one(StatusBar).note("starting")
         if self._launch.question:
             self._ask(self._launch.question)
@@ -166,7 +166,7 @@ class MainScreen(Screen[None]):
 
     def _show_record(self, record: Record, events: Sequence[AnyEvent] | None = None) -> None:
         """Put a run on the screen, from its beginning."""
-        self._desk.current = record
+        self.desk.current = record
         self._changes.clear()
         self._follows = True
         shown = record.events if events is None else events
@@ -183,7 +183,7 @@ class MainScreen(Screen[None]):
             panel.show(events, consulted=False)
 
     def _tell_question(self) -> None:
-        record = self._desk.current
+        record = self.desk.current
         line = self.query_one("#question-line", Static)
         if record is None:
             line.update(Content.styled("Type a question above, or press ? for help.", "$text-muted"))
@@ -221,7 +221,7 @@ class MainScreen(Screen[None]):
                 case Failed():
                     self.query_one(StatusBar).note("")
                     self._tell_error("This did not work", reply.message, reply.hint)
-        for feed in self._desk.take(replies):
+        for feed in self.desk.take(replies):
             self._feed(feed)
 
     def lose_engine(self, last_words: str) -> None:
@@ -232,21 +232,21 @@ class MainScreen(Screen[None]):
             hint="ask again: it is started anew; see also adaptrag doctor",
             exit_code=4,
         )
-        for feed in self._desk.fail_all(failure):
+        for feed in self.desk.fail_all(failure):
             self._feed(feed)
         self.query_one(StatusBar).note("model not loaded")
         self.app.push_screen(ErrorDialog("The engine stopped", failure.message, failure.hint, last_words))
 
     def _tell_ready(self, ready: Ready) -> None:
         self.query_one(StatusBar).show_ready(ready)
-        if not self._desk.is_busy:  # a run's own warnings stand in its trace
+        if not self.desk.is_busy:  # a run's own warnings stand in its trace
             for warning in ready.warnings:
                 self.notify(printable(warning.message), severity="warning", markup=False)
 
     def _feed(self, feed: Feed) -> None:
         if self._comparison and feed.record in self._comparison:
             self._feed_comparison(feed.record)
-        if feed.record is self._desk.current and self._player is None:
+        if feed.record is self.desk.current and self._player is None:
             self._feed_panels(feed)
         if feed.is_over:
             self._end(feed)
@@ -270,8 +270,8 @@ class MainScreen(Screen[None]):
         failure = feed.events[-1] if feed.events else None
         if isinstance(failure, RunFailed) and failure.error not in {"RunCancelled", "EngineEnded"}:
             self._tell_error("The run failed", failure.message, failure.hint)
-        if feed.purpose == "run" and not feed.record.events and self._desk.current is not None:
-            self._show_record(self._desk.current)
+        if feed.purpose == "run" and not feed.record.events and self.desk.current is not None:
+            self._show_record(self.desk.current)
         self._tell_question()
         self.refresh_bindings()
 
@@ -292,12 +292,12 @@ class MainScreen(Screen[None]):
             self._ask(query)
 
     def _ask(self, query: str, *, flags: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Record | None:
-        if self._desk.running:
+        if self.desk.running:
             self.notify("a question is being answered: Esc stops it", severity="warning", markup=False)
             return None
         self._stop_playing()
-        request = self._desk.ask(query, flags=flags, reuse=reuse)
-        record = self._desk.records[-1]
+        request = self.desk.ask(query, flags=flags, reuse=reuse)
+        record = self.desk.records[-1]
         self._show_record(record)
         self._panel(1).enter()
         self._send(request)
@@ -309,12 +309,12 @@ class MainScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """Stop what runs; when nothing runs, undo the what-if, or leave the question."""
-        if self._desk.is_busy:
-            for request in self._desk.cancel():
+        if self.desk.is_busy:
+            for request in self.desk.cancel():
                 self._send(request)
             self.query_one(StatusBar).note("stopping")
-        elif self._changes and self._desk.current:
-            self._show_record(self._desk.current)
+        elif self._changes and self.desk.current:
+            self._show_record(self.desk.current)
         elif self._player and not self._launch.is_replay:
             self._stop_playing()
         elif self.focused is self.query_one(Input):
@@ -327,12 +327,12 @@ class MainScreen(Screen[None]):
 
     def _finished_record(self) -> Record | None:
         """The current run, if it is over and the engine can do something with it."""
-        record = self._desk.current
+        record = self.desk.current
         if self._launch.is_replay:
             self.notify(_NO_ENGINE, severity="warning", markup=False)
         elif record is None:
             self.notify("ask a question first", markup=False)
-        elif self._desk.is_busy or not record.is_over:
+        elif self.desk.is_busy or not record.is_over:
             self.notify("wait until the run is over, or stop it with Esc", markup=False)
         else:
             return record
@@ -352,11 +352,11 @@ class MainScreen(Screen[None]):
         else:
             self._turn_to(3)
             self.query_one(StatusBar).note("looking up")
-            self._send(self._desk.look_up(record, "unconsulted"))
+            self._send(self.desk.look_up(record, "unconsulted"))
 
     def action_threshold(self, direction: int) -> None:
         """Move the threshold."""
-        record = self._desk.current
+        record = self.desk.current
         recorded = record.setting("threshold") if record else None
         if not isinstance(recorded, int | float):
             self.notify("this run has no threshold", markup=False)
@@ -369,7 +369,7 @@ class MainScreen(Screen[None]):
         self._judge_at(message.threshold)
 
     def _judge_at(self, threshold: float) -> None:
-        record = self._desk.current
+        record = self.desk.current
         if record is None or not record.is_over:
             return
         if threshold == record.setting("threshold"):
@@ -389,7 +389,7 @@ class MainScreen(Screen[None]):
             return
         self._changes |= message.changes
         purpose = "what_if" if record.unconsulted or (record.summary and record.summary.paths) else "unconsulted"
-        self._send(self._desk.look_up(record, purpose, self._selection_changes()))
+        self._send(self.desk.look_up(record, purpose, self._selection_changes()))
 
     def _selection_changes(self) -> dict[str, str | int | float | bool]:
         return {name: value for name, value in self._changes.items() if name != "ask.threshold"}
@@ -419,10 +419,10 @@ class MainScreen(Screen[None]):
         if not self._changes:
             self.notify("nothing was changed", markup=False)
             return
-        self._desk.choices |= self._changes
+        self.desk.choices |= self._changes
         kept = ", ".join(f"{name.removeprefix('ask.')} = {value}" for name, value in self._changes.items())
         self.notify(f"kept for the next questions: {kept}", markup=False)
-        self._send(self._desk.prepare())
+        self._send(self.desk.prepare())
 
     # --- compare
 
@@ -437,7 +437,7 @@ class MainScreen(Screen[None]):
         if name is None:
             return
         known = next(
-            (r for r in self._desk.records if r.is_over and r.query == record.query and r.strategy == name), None
+            (r for r in self.desk.records if r.is_over and r.query == record.query and r.strategy == name), None
         )
         other = known or self._ask(record.query, flags={**record.flags, "ask.strategy": name}, reuse=record.reusable)
         if other is None:
@@ -465,11 +465,11 @@ class MainScreen(Screen[None]):
     @work
     async def action_history(self) -> None:
         """Reopen a question of this session."""
-        rows = [_history_row(record) for record in reversed(self._desk.records)]
+        rows = [_history_row(record) for record in reversed(self.desk.records)]
         number = await self.app.push_screen_wait(HistoryScreen(rows))
         if number is not None:
             self._stop_playing()
-            self._show_record(next(record for record in self._desk.records if record.number == number))
+            self._show_record(next(record for record in self.desk.records if record.number == number))
 
     @work
     async def action_choose(self) -> None:
@@ -477,7 +477,7 @@ class MainScreen(Screen[None]):
         if self._launch.is_replay:
             self.notify(_NO_ENGINE, severity="warning", markup=False)
             return
-        ready = self._desk.ready
+        ready = self.desk.ready
         kinds = [
             Choice(value="ask.strategy", label="Strategy", detail=ready.strategy if ready else ""),
             Choice(value="models.answer", label="Model", detail=ready.model if ready else ""),
@@ -487,20 +487,20 @@ class MainScreen(Screen[None]):
         if setting is None:
             return
         try:
-            offered = choices.offered(setting, self._desk.choices, self._launch.config_file)
+            offered = choices.offered(setting, self.desk.choices, self._launch.config_file)
         except AdaptRAGError as error:
             self._report(error)
             return
         current = next(kind.detail for kind in kinds if kind.value == setting)
         value = await self.app.push_screen_wait(Picker(f"Choose {setting.partition('.')[2]}", offered, current))
         if value is not None and value != current:
-            self._desk.choices[setting] = value
-            self._send(self._desk.prepare())
+            self.desk.choices[setting] = value
+            self._send(self.desk.prepare())
 
     @work
     async def action_save(self) -> None:
         """Save the run as a trace."""
-        record = self._desk.current
+        record = self.desk.current
         if record is None or not record.is_over:
             self.notify("there is no finished run to save", markup=False)
             return
@@ -511,7 +511,7 @@ class MainScreen(Screen[None]):
     @work
     async def action_export(self) -> None:
         """Export the run as a page, or the screen as a picture."""
-        record = self._desk.current
+        record = self.desk.current
         if record is None or not record.is_over:
             self.notify("there is no finished run to export", markup=False)
             return
@@ -539,7 +539,7 @@ class MainScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy the answer with its sources."""
-        run = self._desk.current.summary if self._desk.current else None
+        run = self.desk.current.summary if self.desk.current else None
         if run is None or run.finished is None:
             self.notify("there is no answer to copy", markup=False)
             return
@@ -548,7 +548,7 @@ class MainScreen(Screen[None]):
 
     @on(ChunkOpened)
     def _open_chunk(self, message: ChunkOpened) -> None:
-        record = self._desk.current
+        record = self.desk.current
         if record is not None and record.started is not None:
             self._read_document(message.chunk, record.started, record.flags)
 
@@ -622,7 +622,7 @@ class MainScreen(Screen[None]):
 
     def _open_trace(self) -> None:
         start = self._launch.trace[0]
-        record = self._desk.add(Record(number=1, query=getattr(start, "query", ""), flags=self._launch.flags))
+        record = self.desk.add(Record(number=1, query=getattr(start, "query", ""), flags=self._launch.flags))
         record.events = list(self._launch.trace)
         if record.started is not None:
             self.query_one(StatusBar).show_recorded(record.started)
@@ -634,7 +634,7 @@ class MainScreen(Screen[None]):
 
     def action_play_again(self) -> None:
         """Play the current run from its beginning."""
-        record = self._desk.current
+        record = self.desk.current
         if record is None or not record.is_over:
             self.notify("there is no finished run to play", markup=False)
             return
@@ -647,8 +647,8 @@ class MainScreen(Screen[None]):
         """Play or pause."""
         if self._player is None:
             return
-        if self._player.is_at_end and self._desk.current is not None:
-            self._show_record(self._desk.current, ())
+        if self._player.is_at_end and self.desk.current is not None:
+            self._show_record(self.desk.current, ())
         self._player.toggle()
         self._show_transport()
 
