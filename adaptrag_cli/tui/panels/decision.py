@@ -58,6 +58,19 @@ class DecisionPanel(Panel):
         super().__init__()
         self._forget()
 
+    def _forget(self) -> None:
+        self._strategy = ""
+        self._threshold: float | None = None
+        self._measured: UncertaintyMeasured | None = None
+        self._decision: DecisionMade | None = None
+        self._failure: RunFailed | None = None
+        self._moved: float | None = None
+        self._forget_tokens()
+
+    def _forget_tokens(self) -> None:
+        self._nll = 0.0
+        self._tokens = 0
+
     def compose(self) -> ComposeResult:
         yield Gauge()
         yield Static(id="decision-verdict", markup=False)
@@ -87,19 +100,6 @@ class DecisionPanel(Panel):
             return
         self._moved = None if threshold == decision.threshold else threshold
         self._draw()
-
-    def _forget(self) -> None:
-        self._strategy = ""
-        self._threshold: float | None = None
-        self._measured: UncertaintyMeasured | None = None
-        self._decision: DecisionMade | None = None
-        self._failure: RunFailed | None = None
-        self._moved: float | None = None
-        self._forget_tokens()
-
-    def _forget_tokens(self) -> None:
-        self._nll = 0.0
-        self._tokens = 0
 
     # --- what comes
 
@@ -172,7 +172,7 @@ class DecisionPanel(Panel):
 
     def _reason(self) -> str:
         decision = self._decision
-        if decision is None:
+        if decision is None or self._moved is not None:
             return ""
         if decision.threshold is not None:
             return decision.reason

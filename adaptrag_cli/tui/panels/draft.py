@@ -54,8 +54,8 @@ class DraftPanel(Panel):
         .line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         #draft-legend, #draft-summary, #draft-trend { color: $text-muted; }
         #draft-trend { display: none; }
-        TokenView { min-height: 2; max-height: 50%; }
-        EntropyChart { height: 1fr; min-height: 5; max-height: 18; }
+        TokenView { min-height: 2; max-height: 30%; }
+        EntropyChart { height: 1fr; min-height: 4; max-height: 18; }
 
         &.-empty {
             #draft-note { display: block; }

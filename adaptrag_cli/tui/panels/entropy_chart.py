@@ -7,10 +7,11 @@ import time
 from collections.abc import Sequence
 
 from textual.timer import Timer
-from textual_plot import HiResMode, NumericAxisFormatter, PlotWidget
+from textual_plot import HiResMode, NumericAxisFormatter
 
 from adaptrag_cli.events import TokenGenerated, TrendMeasured
 from adaptrag_cli.palette import shade
+from adaptrag_cli.tui.panels.plot import Plot
 
 _LEAST_SECONDS = 0.5
 """Between two drawings beside a running model: one costs about 25 ms of the processor that the model needs."""
@@ -52,19 +53,11 @@ def _larger(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-class EntropyChart(PlotWidget, can_focus=False):
+class EntropyChart(Plot):
     """Bars in nats over the number of the token, with a mark at the pointed token."""
 
-    DEFAULT_CSS = """
-    EntropyChart {
-        & > .plot--axis { color: $foreground-muted; }
-        & > .plot--tick { color: $foreground-muted; text-style: none; }
-        & > .plot--label { color: $foreground-muted; text-style: none; }
-    }
-    """
-
     def __init__(self) -> None:
-        super().__init__(allow_pan_and_zoom=False)
+        super().__init__()
         self._entropies: list[float] = []
         self._trend: list[tuple[int, float]] = []
         self._trend_threshold: float | None = None

@@ -52,11 +52,12 @@ class Gauge(Widget):
     def render(self) -> Content:
         width = max(self.size.width, 2)
         u, threshold = self._cell(self._uncertainty), self._cell(self._threshold)
+        rows = max(self.size.height - 3, 1)
         end = f"{self.scale:.1f} nats"
         return Content("\n").join(
             [
                 _marked(u, "▼", self._labels[0], width),
-                *[self._bar(width)] * max(self.size.height - 3, 1),
+                *(self._bar(width, "─" if row == rows // 2 else " ") for row in range(rows)),
                 _marked(threshold, "▲", self._labels[1], width),
                 Content.styled(f"0{end:>{width - 1}}", "$foreground-muted"),
             ]
@@ -75,13 +76,13 @@ class Gauge(Widget):
         """The place of a value; the first and the last cell stand for the ends of the scale."""
         return None if value is None else round(min(max(value / self.scale, 0.0), 1.0) * (self.size.width - 1))
 
-    def _bar(self, width: int) -> Content:
+    def _bar(self, width: int, track: str) -> Content:
         filled = min(max((self._uncertainty or 0.0) / self.scale, 0.0), 1.0) * (width - 1)
         whole = int(filled)
         part = _EIGHTHS[int(8 * (filled - whole))].strip()
         is_above = self._threshold is not None and (self._uncertainty or 0.0) > self._threshold
         style = "$text-warning" if is_above else "$text-success"
-        bar = Content.assemble(("█" * whole + part, style), ("─" * (width - whole - len(part)), "$foreground-muted"))
+        bar = Content.assemble(("█" * whole + part, style), (track * (width - whole - len(part)), "$foreground-muted"))
         place = self._cell(self._threshold)
         if place is None:
             return bar
