@@ -81,7 +81,7 @@ def _print_draft(run: RunSummary, console: Console) -> None:
     name = f"{measured.name} u = {value}" if measured else "not measured"
     _head(console, f"draft ({len(draft.tokens)} tokens{reused}, {name}; entropy in nats)")
     rows = [
-        (t.step, quoted(t.text), f"{probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", _others(t))
+        (t.step, quoted(t.text), f"{probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", others(t))
         for t in draft.tokens
     ]
     _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
@@ -96,7 +96,8 @@ def odds_text(odds: DraftOdds) -> str:
     return f"of {odds.drafts} measured drafts with {band}, {odds.right} {'was' if odds.right == 1 else 'were'} right"
 
 
-def _others(token: TokenGenerated) -> str:
+def others(token: TokenGenerated) -> str:
+    """The best tokens instead of this one, with their probabilities."""
     others = [a for a in token.alternatives if a.text != token.text][:_ALTERNATIVES_SHOWN]
     return "  ".join(f"{quoted(a.text)} {probability(a.logprob)}" for a in others)
 
@@ -126,10 +127,10 @@ def _print_ranking(run: RunSummary, console: Console) -> None:
             c.rank,
             "yes" if c.kept else "",
             f"{c.query_score:.3f}",
-            _number(c.pseudo_context_score, 3),
-            _degrees(c.query_angle),
-            _degrees(c.pseudo_context_angle),
-            _number(c.ais_score, 3),
+            number(c.pseudo_context_score, 3),
+            degrees(c.query_angle),
+            degrees(c.pseudo_context_angle),
+            number(c.ais_score, 3),
             "+".join("q" if path == "query" else "p" for path in c.paths),
             c.location,
         )
@@ -143,7 +144,7 @@ def _print_evidence(run: RunSummary, console: Console) -> None:
     if run.evidence:
         verdict = "the documents tell" if run.evidence.supported else "the documents do not tell"
         _head(console, "evidence")
-        uncertainty = _number(run.evidence.answer_uncertainty, 4) or "undefined"
+        uncertainty = number(run.evidence.answer_uncertainty, 4) or "undefined"
         _paragraph(console, f"{verdict}: {run.evidence.reason} (uncertainty of the answer {uncertainty})")
     if run.sentences:
         _head(console, "sentences and the sources that hold their names and numbers")
@@ -152,13 +153,14 @@ def _print_evidence(run: RunSummary, console: Console) -> None:
 
 
 def _print_calls(run: RunSummary, console: Console) -> None:
-    rows = [_call(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
+    rows = [call_row(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
     if rows:
         _head(console, "model calls, in tokens")
         _table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))
 
 
-def _call(phase: Phase, writing: Writing) -> Row:
+def call_row(phase: Phase, writing: Writing) -> Row:
+    """A model call: phase, tokens of its prompt, reused, written, and what ended it."""
     done = writing.finished
     if done is None:
         return (phase, "", "", len(writing.tokens), "handed in" if writing.is_reused else "cut off")
@@ -219,7 +221,8 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\n", "\\n").replace("\t", "\\t") + '"'
 
 
-def _number(value: float | None, decimals: int) -> str:
+def number(value: float | None, decimals: int) -> str:
+    """A number, or nothing where there is none."""
     return "" if value is None else f"{value:.{decimals}f}"
 
 
@@ -228,5 +231,6 @@ def probability(logprob: float) -> str:
     return f"{math.exp(min(logprob, 0.0)):.3f}"  # a trace from elsewhere may hold anything
 
 
-def _degrees(angle: float | None) -> str:
+def degrees(angle: float | None) -> str:
+    """An angle in radians as degrees."""
     return "" if angle is None else f"{math.degrees(angle):.1f}"
