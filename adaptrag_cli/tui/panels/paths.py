@@ -1,0 +1,313 @@
+"""Panel 3: what each search path looked for and found, side by side where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events as screen_events
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from adaptrag_cli.events import (
+    ChunkPeeked,
+    ChunksSelected,
+    Event,
+    GenerationReused,
+    PathName,
+    PathRetrieved,
+    PromptBuilt,
+    PseudoContextWritten,
+    RankedChunk,
+    RunStarted,
+    TokenGenerated,
+)
+from adaptrag_cli.terminal import printable
+from adaptrag_cli.tui.panels.base import Panel
+from adaptrag_cli.tui.panels.chunk_list import ChunkList, Found
+from adaptrag_cli.tui.panels.look_up_state import LookUpState
+from adaptrag_cli.tui.panels.streamed_text import StreamedText
+
+NOT_CONSULTED = "not consulted"
+_NAMES: dict[PathName, str] = {"query": "query path", "pseudo_context": "pseudo-context path"}
+_SOUGHT: dict[PathName, str] = {"query": "the question", "pseudo_context": "imagined, never evidence"}
+_BOTH_PATHS: tuple[PathName, PathName] = ("query", "pseudo_context")
+_WIDE = 90
+_TALL = 24
+_ROOMY = 20
+
+
+class PathHead(Static):
+    """Name, retriever and size of a path; a click shows the path."""
+
+    def __init__(self, path: PathName) -> None:
+        super().__init__(markup=False, classes="head")
+        self.path = path
+
+
+class PathColumn(Vertical):
+    """One path: its search text above, its chunks below."""
+
+    def __init__(self, path: PathName) -> None:
+        super().__init__()
+        self.path = path
+        self.text = StreamedText()
+        self.chunks = ChunkList()
+        self._label = Static(classes="label", markup=False)
+        self._note = Static(classes="note", markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield PathHead(self.path)
+        yield self._label
+        yield self.text
+        yield self._note
+        yield self.chunks
+
+    def show(self, found: Found, note: str, label: str) -> None:
+        """Show chunks, or in one line why there are none."""
+        self._label.update(Content(label))
+        self._label.display = self.text.display = bool(self.text.text)
+        self._note.update(Content(printable(note)))
+        self._note.display = bool(note)
+        self.chunks.show(found)
+        self.chunks.display = bool(found.chunks)
+
+
+class PathsPanel(Panel):
+    """Query path and pseudo-context path."""
+
+    number = 3
+    title = "Two paths"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "other_path", "The other path", show=False),
+        Binding("left", "go('query')", "Query path", show=False),
+        Binding("right", "go('pseudo_context')", "Pseudo-context path", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    PathsPanel {
+        #paths-note { height: auto; text-style: bold; display: none; }
+        #paths-tabs { height: 1; display: none; }
+        #paths-tabs .head { width: auto; margin: 0 2 0 0; }
+        #paths-body { height: 1fr; layout: vertical; }
+        PathColumn { height: 1fr; }
+        .head { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
+        .label { height: 1; color: $text-muted; }
+        .note { height: auto; color: $text-muted; }
+        StreamedText { max-height: 3; margin: 0 0 0 2; }
+        ChunkList { height: 1fr; }
+
+        &.-roomy {
+            StreamedText { max-height: 8; }
+            .label { margin: 1 0 0 0; }
+            .note, ChunkList { margin: 1 0 0 0; }
+        }
+        &.-wide #paths-body { layout: horizontal; }
+        &.-wide PathColumn { width: 1fr; height: 100%; padding: 0 1 0 0; }
+        &.-switch {
+            #paths-tabs { display: block; }
+            PathColumn > .head { display: none; }
+            PathColumn { display: none; }
+            PathColumn.-chosen { display: block; }
+        }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chosen: PathName = "query"
+        self._columns = {path: PathColumn(path) for path in _BOTH_PATHS}
+        self._forget()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="paths-note", markup=False)
+        with Horizontal(id="paths-tabs"):
+            for path in _BOTH_PATHS:
+                yield PathHead(path)
+        with Container(id="paths-body"):
+            yield from self._columns.values()
+
+    def on_mount(self) -> None:
+        self._draw()
+
+    def begin(self) -> None:
+        self._forget()
+        self._chosen = "query"
+        for column in self._columns.values():
+            column.text.replace("")
+        self._draw()
+
+    def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
+        fresh = ""
+        text = self._columns["pseudo_context"].text
+        for event in events:
+            self._state.take(event, consulted=consulted)
+            match event:
+                case TokenGenerated(phase="pseudo_context"):
+                    fresh += event.text
+                case PromptBuilt(phase="pseudo_context"):
+                    fresh = ""
+                    text.replace("")
+                    self._is_writing = True
+                case GenerationReused(phase="pseudo_context"):
+                    fresh = ""  # its tokens follow
+                    text.replace("")
+                case PseudoContextWritten():
+                    fresh = ""
+                    text.replace(event.text.strip())
+                    self._is_writing = False
+                    self._pseudo_context = event.text.strip()
+                case _:
+                    self._take(event)
+        text.append(fresh)
+        self._draw()
+
+    def enter(self) -> None:
+        """Focus the list of the path that is shown, or the other where this one is empty."""
+        paths = sorted(_BOTH_PATHS, key=lambda path: path != self._chosen)
+        column = next((self._columns[path] for path in paths if self._found(path).chunks), None)
+        if column is None:
+            self._columns[self._chosen].text.focus()
+        else:
+            self._choose(column.path)
+            column.chunks.focus()
+
+    # --- what comes
+
+    def _forget(self) -> None:
+        self._state = LookUpState()
+        self._peek: RankedChunk | None = None
+        self._forget_paths()
+
+    def _forget_paths(self) -> None:
+        self._is_writing = False
+        self._pseudo_context: str | None = None
+        self._retrieved: dict[PathName, PathRetrieved] = {}
+        self._is_selected = False
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._forget_paths()
+                self._columns["query"].text.replace(event.query)
+                self._columns["pseudo_context"].text.replace("")
+            case PathRetrieved():
+                self._retrieved[event.path] = event
+                self._columns[event.path].text.replace(event.query_text)
+            case ChunksSelected():
+                self._is_selected = True
+            case ChunkPeeked():
+                self._peek = event.chunk
+
+    # --- keys and mouse
+
+    def action_other_path(self) -> None:
+        """Show the other path."""
+        self._go("query" if self._chosen == "pseudo_context" else "pseudo_context")
+
+    def action_go(self, path: PathName) -> None:
+        """Show this path."""
+        self._go(path)
+
+    @on(screen_events.Click, ".head")
+    def _click_head(self, event: screen_events.Click) -> None:
+        if isinstance(event.widget, PathHead):
+            self._go(event.widget.path)
+
+    @on(screen_events.DescendantFocus)
+    def _note_focus(self, event: screen_events.DescendantFocus) -> None:
+        column = next((node for node in event.widget.ancestors if isinstance(node, PathColumn)), None)
+        if column is not None and column.path != self._chosen:
+            self._choose(column.path)
+
+    def _go(self, path: PathName) -> None:
+        self._choose(path)
+        column = self._columns[path]
+        (column.chunks if self._found(path).chunks else column.text).focus()
+
+    def _choose(self, path: PathName) -> None:
+        self._chosen = path
+        self._draw_heads()
+
+    # --- drawing
+
+    def on_resize(self, event: screen_events.Resize) -> None:
+        is_wide, is_tall = event.size.width >= _WIDE, event.size.height >= _TALL
+        self.set_class(is_wide, "-wide")
+        self.set_class(not is_wide and not is_tall, "-switch")
+        self.set_class(event.size.height >= (_ROOMY if is_wide else 2 * _ROOMY), "-roomy")
+        self._draw_heads()
+
+    def _draw(self) -> None:
+        for path, column in self._columns.items():
+            column.show(self._found(path), self._note(path), f"searched for: {_SOUGHT[path]}")
+        self._draw_heads()
+        self._draw_note()
+
+    def _found(self, path: PathName) -> Found:
+        retrieved, other = self._retrieved.get(path), self._retrieved.get(_other(path))
+        if retrieved is None:
+            is_peek = path == "query" and self._peek is not None and not self._retrieved
+            query = self._state.start.query if self._state.start else ""
+            return Found(chunks=(self._peek,), query_text=query) if is_peek and self._peek else Found()
+        others = {chunk.chunk_id for chunk in other.chunks} if other else set()
+        both = frozenset(chunk.chunk_id for chunk in retrieved.chunks if chunk.chunk_id in others)
+        return Found(chunks=retrieved.chunks, query_text=retrieved.query_text, in_both=both)
+
+    def _note(self, path: PathName) -> str:
+        """Why the path has no chunks, or what its one chunk is; empty where the chunks speak."""
+        retrieved = self._retrieved.get(path)
+        if retrieved is not None:
+            if retrieved.chunks:
+                return ""
+            shares = "no chunk shares a word with this text" if retrieved.retriever == "sparse" else "no chunk"
+            return f"nothing was found: {shares}"
+        if path == "query" and self._peek is not None and not self._retrieved:
+            return "best chunk, not consulted; press w to see all that would have been looked up"
+        if path == "query" or self._is_nothing_known:
+            return self._state.reason
+        if self._is_writing:
+            return "the model imagines a passage to search with"
+        if self._pseudo_context == "":
+            return "the pseudo-context is blank, so there was nothing to search with"
+        if self._pseudo_context is None and self._is_selected:
+            return f"`{self._state.strategy}` searches with the question alone"
+        return "not searched yet"
+
+    @property
+    def _is_nothing_known(self) -> bool:
+        return not (self._retrieved or self._is_writing or self._pseudo_context is not None)
+
+    def _draw_heads(self) -> None:
+        for column in self._columns.values():
+            column.set_class(column.path == self._chosen, "-chosen")
+        is_switch = self.has_class("-switch")
+        for head in self.query(PathHead):
+            retrieved = self._retrieved.get(head.path)
+            count = len(retrieved.chunks) if retrieved else None
+            parts = [] if count is None else [f"{count} chunk{'' if count == 1 else 's'}"]
+            if retrieved is not None and not is_switch:
+                parts.insert(0, printable(retrieved.retriever))
+            style = "bold" if not is_switch else "bold reverse" if head.path == self._chosen else "$text-muted"
+            name = f" {_NAMES[head.path]} " if is_switch else _NAMES[head.path]
+            head.update(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "$text-muted")))
+
+    def _draw_note(self) -> None:
+        is_look_up = bool(self._retrieved) and not self._state.is_consulted
+        changes = printable(self._state.changes_in_words) if self._retrieved else ""
+        parts = [f"{NOT_CONSULTED}: this would have been looked up"] if is_look_up else []
+        parts += [f"what if: {changes}"] if changes else []
+        note = self.query_one("#paths-note", Static)
+        note.update(Content("; ".join(parts)))
+        note.display = bool(parts)
+        is_peek = self._peek is not None and not self._retrieved
+        label = NOT_CONSULTED if is_look_up or is_peek else ""
+        self.border_subtitle = Content.styled(label, "bold") if label else None
+
+
+def _other(path: PathName) -> PathName:
+    return "pseudo_context" if path == "query" else "query"
