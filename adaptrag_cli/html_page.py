@@ -1,0 +1,272 @@
+"""A run as one HTML page that a person can mail: no script, nothing fetched, every text of a document escaped.
+
+The words are those of `render` and `tables`; this module arranges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+from itertools import groupby
+from typing import get_args
+from xml.etree.ElementTree import Element, tostring
+
+from adaptrag_cli.events import PathName, PathRetrieved, Phase, RankedChunk, RunFinished, TokenGenerated
+from adaptrag_cli.html_figures import Child, element, gauge, plane, table
+from adaptrag_cli.palette import Shade, is_weak, legend, shade
+from adaptrag_cli.render import odds_in_words, peek_line, source_lines, verdict_lines, warning_line
+from adaptrag_cli.tables import call_row, degrees, number, others, probability, quoted
+from adaptrag_cli.trace import RunSummary
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_PATH_NAMES: dict[PathName, str] = {"query": "Question path", "pseudo_context": "Pseudo-context path"}
+_NOT_CONSULTED = "not consulted"
+
+
+def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
+    """Return the page of a run.
+
+    Args:
+        run: a run that is over, or as far as it came.
+        unconsulted: what would have been looked up after a skipped retrieval; it is shown and labelled.
+    """
+    shades = _Shades()
+    looked_up = run if run.paths or unconsulted is None else unconsulted
+    tag = [] if looked_up is run else [" ", element("span", _NOT_CONSULTED, class_="tag")]
+    body = element(
+        "body",
+        *_head(run),
+        _section("Answer", *_answer(run)),
+        _section("Decision", *_decision(run)),
+        _section("Draft", *_draft(run, shades)),
+        _section("Two paths", *_paths(looked_up), tag=tag),
+        _section("Selection", *_selection(looked_up), tag=tag),
+        _section("Cost", *_cost(run)),
+        _section("Settings", *_settings(run)),
+        _section("Prompts", *_prompts(run)),
+        element("footer", f"Made by adaptrag-cli {run.started.adaptrag_version}."),
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", run.started.query),
+        element("style", files("adaptrag_cli").joinpath("html_page.css").read_text("utf-8") + shades.css()),
+    )
+    return f"<!doctype html>\n{tostring(element('html', head, body), encoding='unicode', method='html')}\n"
+
+
+class _Shades:
+    """Class names for the colours of tokens, each with its rule for light and for dark pages."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[Shade, Shade], str] = {}
+
+    def name(self, light: Shade, dark: Shade) -> str:
+        return self._names.setdefault((light, dark), f"e{len(self._names)}")
+
+    def css(self) -> str:
+        light = "\n".join(_rule(name, pair[0]) for pair, name in self._names.items())
+        dark = "\n".join(_rule(name, pair[1]) for pair, name in self._names.items())
+        return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+
+
+def _rule(name: str, colours: Shade) -> str:
+    return f".{name} {{ background: {colours.background}; color: {colours.foreground}; }}" if colours.background else ""
+
+
+def _section(title: str, *content: Child, tag: list[Child] | None = None) -> Element:
+    return element("section", element("h2", title, *(tag or [])), *content)
+
+
+def _note(text: str) -> Element:
+    return element("p", text, class_="note")
+
+
+def _head(run: RunSummary) -> Iterator[Element]:
+    start = run.started
+    yield element("h1", start.query)
+    index = f"index {start.index}" if start.index else "no index"
+    yield element("p", f"strategy {start.strategy}, model {start.model}, {index}", class_="quiet")
+    for warning in run.warnings:
+        yield element("p", warning_line(warning), class_="warning")
+
+
+def _answer(run: RunSummary) -> Iterator[Element]:
+    if run.failed:
+        yield element("p", f"failed: {run.failed.message}", class_="verdict")
+        yield element("p", run.failed.hint)
+    elif run.finished is None:
+        yield _note("The run was not over when this page was made.")
+    else:
+        yield element("p", run.finished.answer, class_="answer")
+        for line in verdict_lines(run)[1:]:
+            yield element("p", line)
+        for line, chunk in zip(source_lines(run), run.sources, strict=True):
+            yield _unfolding(line, chunk.title, chunk.text)
+        if run.peek:
+            yield _unfolding(peek_line(run.peek), run.peek.title, run.peek.text)
+
+
+def _unfolding(summary: Child, title: str, text: str) -> Element:
+    """A chunk that opens beneath its line."""
+    heading = [element("p", title, class_="note")] if title else []
+    return element("details", element("summary", summary), *heading, element("blockquote", text))
+
+
+def _decision(run: RunSummary) -> Iterator[Element]:
+    decision = run.decision
+    if decision is None:
+        yield _note("No decision was made.")
+        return
+    is_over = run.finished is not None or run.failed is not None
+    yield element("p", verdict_lines(run)[0] if is_over else decision.reason, class_="verdict")
+    if decision.uncertainty is not None:
+        yield gauge(decision.uncertainty, decision.threshold)
+        yield _note(
+            "u is the mean of -ln p over the draft's tokens, in nats; documents are looked up when it is greater than "
+            "the threshold."
+        )
+        if decision.draft_odds:
+            yield element("p", odds_in_words(decision.draft_odds))
+
+
+def _draft(run: RunSummary, shades: _Shades) -> Iterator[Element]:
+    draft = run.writings.get("draft")
+    if draft is None:
+        yield _note(f"{run.started.strategy} writes no draft.")
+        return
+    if not draft.tokens:
+        yield element("blockquote", draft.text or "(blank)")
+        return
+    yield _note(
+        "What the model wrote without documents. Background: entropy of each token, in nats; underlined: weak spans. "
+        "Point at a token to see its numbers."
+    )
+    yield _legend(shades)
+    spans = [
+        element("span", *(_token(token, shades) for token in tokens), class_="weak" if weak else "sure")
+        for weak, tokens in groupby(draft.tokens, key=lambda token: is_weak(token.entropy))
+    ]
+    yield element("div", *spans, class_="tokens")
+
+
+def _legend(shades: _Shades) -> Element:
+    samples = [
+        element("span", label, class_=shades.name(light, dark))
+        for (label, light), (_, dark) in zip(legend(False), legend(True), strict=True)
+    ]
+    return element("p", "entropy ", element("span", *samples), class_="legend note")
+
+
+def _token(token: TokenGenerated, shades: _Shades) -> Element:
+    instead = others(token)
+    numbers = f"{quoted(token.text)}: p {probability(token.logprob)}, entropy {token.entropy:.2f} nats"
+    title = f"{numbers}\ninstead: {instead}" if instead else numbers
+    colours = shade(token.entropy, dark=False), shade(token.entropy, dark=True)
+    return element("span", token.text.replace("\n", "\u21b5\n"), title=title, class_=shades.name(*colours))
+
+
+def _paths(run: RunSummary) -> Iterator[Element]:
+    if run.pseudo_context is not None:
+        yield element("h3", "Pseudo-context")
+        yield _note("Imagined by the model: a search key, never evidence.")
+        yield element("blockquote", run.pseudo_context or "(blank)")
+    if not run.paths:
+        yield _note("Nothing was looked up.")
+        return
+    found = [{chunk.chunk_id for chunk in path.chunks} for path in run.paths.values()]
+    by_both = found[0] & found[1] if len(found) == 2 else set()
+    columns = [_path(run.paths[name], by_both) for name in get_args(PathName) if name in run.paths]
+    yield element("div", *columns, class_="paths")
+
+
+def _path(path: PathRetrieved, by_both: set[str]) -> Element:
+    chunks = [_ranked(chunk, is_shared=chunk.chunk_id in by_both) for chunk in path.chunks]
+    return element("div", element("h3", f"{_PATH_NAMES[path.path]} ({path.retriever})"), *chunks)
+
+
+def _ranked(chunk: RankedChunk, *, is_shared: bool) -> Element:
+    mark: list[Child] = [" ", element("span", "both", class_="tag")] if is_shared else []
+    line = element("span", f"{chunk.rank}. {chunk.location}  {chunk.score:.3f}", *mark)
+    return _unfolding(line, chunk.title, chunk.text)
+
+
+def _selection(run: RunSummary) -> Iterator[Element]:
+    selection = run.selection
+    if selection is None:
+        yield _note("Nothing was selected.")
+        return
+    picture = plane(selection)
+    if picture is not None:
+        yield picture
+        yield _note("Filled: kept. Hollow: left out. A chunk far from the arc has little to do with either direction.")
+    rows = [
+        (
+            str(c.rank),
+            "yes" if c.kept else "",
+            f"{c.query_score:.3f}",
+            number(c.pseudo_context_score, 3),
+            degrees(c.query_angle),
+            degrees(c.pseudo_context_angle),
+            number(c.ais_score, 3),
+            c.location,
+        )
+        for c in selection.candidates
+    ]
+    score = f"AIS ({selection.score_name})"
+    columns = ("rank", "kept", "s1", "s2", "theta1 °", "theta2 °", score, "place")
+    yield table(columns, rows, right=(0, 2, 3, 4, 5, 6))
+    if selection.query_weight is not None:
+        yield _note(f"Weight of the question: {selection.query_weight:.3f}.")
+
+
+def _cost(run: RunSummary) -> Iterator[Element]:
+    calls = [call_row(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
+    if run.finished:
+        counts = run.finished.counts
+        yield element("p", f"LLM calls: {counts.llm_calls:,}. Searches: {counts.searches:,}.")
+    if calls:
+        cells = [[str(value) for value in row] for row in calls]
+        yield table(("call", "prompt tokens", "reused", "written", "ended by"), cells, right=(1, 2, 3))
+    if run.finished:
+        yield _times(run.finished)
+
+
+def _times(end: RunFinished) -> Element:
+    longest = max((timing.ms for timing in end.timings), default=0.0) or 1.0
+    rows: list[tuple[Child, ...]] = [
+        (
+            timing.stage,
+            f"{timing.ms:,.0f} ms",
+            element("span", element("span", style=f"width: {100 * timing.ms / longest:.1f}%"), class_="stage"),
+        )
+        for timing in end.timings
+    ]
+    return table(("stage", "time", ""), [*rows, ("total", f"{end.elapsed_ms:,.0f} ms", "")], right=(1,))
+
+
+def _settings(run: RunSummary) -> Iterator[Element]:
+    start = run.started
+    values = [(s.name, "" if s.value is None else str(s.value), s.origin) for s in start.settings]
+    yield table(("name", "value", "from"), values)
+    facts = [
+        ("model fingerprint", start.model_fingerprint),
+        ("index fingerprint", start.index_fingerprint or "none"),
+        ("GPU layers", f"{start.gpu_layers_used} of {start.gpu_layers_requested}: {start.gpu_reason}"),
+        ("threads", str(start.threads)),
+        ("context", f"{start.context_length:,} tokens"),
+        ("entropy", "over the whole vocabulary" if start.entropy_support == "full" else "over the best tokens only"),
+    ]
+    yield table(("", ""), facts)
+
+
+def _prompts(run: RunSummary) -> Iterator[Element]:
+    prompts = [run.writings[phase].prompt for phase in get_args(Phase) if phase in run.writings]
+    if not any(prompts):
+        yield _note("No model was asked.")
+    for prompt in prompts:
+        if prompt is not None:
+            summary = element("summary", f"{prompt.phase.replace('_', '-')}: {prompt.tokens:,} tokens")
+            yield element("details", summary, element("pre", prompt.text))
