@@ -219,9 +219,9 @@ def _check_answer_model(settings: Settings, is_thorough: bool) -> Iterator[Check
 
 
 def _try_answer_model(settings: Settings, path: Path, name: str, fingerprint: str, *, is_trusted: bool) -> Check:
-    from adaptrag_cli.models.llama import load_llama
+    from adaptrag_cli.models.base import load_language_model
 
-    model = load_llama(
+    model = load_language_model(
         path,
         name=name,
         fingerprint=fingerprint,
