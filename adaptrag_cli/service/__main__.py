@@ -1,0 +1,3 @@
+from adaptrag_cli.service.child import main
+
+main()
