@@ -43,7 +43,15 @@ class ChunkList(OptionList):
     ChunkList {
         background: transparent;
         scrollbar-size-vertical: 1;
-        &:focus { background-tint: transparent; }
+        & > .option-list--option-highlighted {
+            background: $primary 15%; color: $foreground; text-style: none;
+        }
+        &:focus {
+            background-tint: transparent;
+            & > .option-list--option-highlighted {
+                background: $primary 40%; color: $foreground; text-style: none;
+            }
+        }
     }
     """
 

@@ -25,6 +25,7 @@ class LookUpState:
         self._decision: DecisionMade | None = None
         self._is_over = False
         self._failure = ""
+        self._settings_before: Mapping[str, Scalar] = {}
 
     def take(self, event: Event, *, consulted: bool) -> None:
         """Take the next event."""
@@ -39,8 +40,14 @@ class LookUpState:
             case RunFailed():
                 self._is_over = True
                 self._failure = event.message
+                self.settings = self._settings_before  # what failed changed no chunk
+
+    def restore(self) -> None:
+        """Go back to the settings of the run."""
+        self.settings = _of(self.start) if self.start else {}
 
     def _begin_look_up(self, start: RunStarted) -> None:
+        self._settings_before = self.settings if self.start else _of(start)
         self.start = self.start or start
         self.settings = _of(start)
         self._failure = ""

@@ -244,7 +244,7 @@ class PathsPanel(Panel):
 
     def _draw(self) -> None:
         for path, column in self._columns.items():
-            column.show(self._found(path), self._note(path), f"searched for: {_SOUGHT[path]}")
+            column.show(self._found(path), self._note(path), f"searched for ({_SOUGHT[path]}):")
         self._draw_heads()
         self._draw_note()
 

@@ -19,6 +19,10 @@ Point = tuple[float, float]
 
 LEAST_SINE = 0.05
 """Of theta0. Below (3 degrees from the same or the opposite direction) q and p span no plane that can be drawn."""
+_LEAST_GAIN = 1.25
+"""How much larger the picture must get for the origin to be left out of it."""
+_INWARDS = 0.85
+"""Where the picture ends without the origin, as a share of the way to the points."""
 _CELL_RATIO = 2.0
 """Height of a cell over its width."""
 
@@ -82,6 +86,16 @@ def fit(points: Sequence[Point], *, width: int, height: int, margin: tuple[int, 
         left=(width - across * scale * _CELL_RATIO) / 2 - min(xs) * scale * _CELL_RATIO,
         top=(height + high * scale) / 2 + min(ys) * scale,
     )
+
+
+def fit_sector(
+    points: Sequence[Point], rim: Sequence[Point], *, width: int, height: int, margin: tuple[int, int]
+) -> View:
+    """Show points and rim with the origin, or without it where they are far from it and get larger that way."""
+    whole = fit([(0.0, 0.0), *rim, *points], width=width, height=height, margin=margin)
+    inner = [(x * _INWARDS, y * _INWARDS) for x, y in points]
+    part = fit([*rim, *points, *inner], width=width, height=height, margin=margin)
+    return part if part.scale >= _LEAST_GAIN * whole.scale else whole
 
 
 def _clipped(score: float) -> float:
