@@ -230,6 +230,16 @@ def test_a_look_up_of_a_session_uses_its_settings_and_leaves_warnings_to_its_run
     assert kept == ["lamp.md#0"]
 
 
+def test_another_selection_with_the_pseudo_context_at_hand_computes_no_vector(opened: Open, monkeypatch):
+    first = opened()
+    run = list(first.ask(QUERY))
+    second = opened(first, ask__ais="sum", ask__retriever="hybrid", ask__top_n=3, ask__top_k=1)
+    monkeypatch.setattr(PlaneEncoder, "encode_queries", lambda *_: pytest.fail("a text was embedded again"))
+    found = list(second.look_up(QUERY, reuse=Reuse.of_events(run)))
+    assert isinstance(found[-1], ChunksSelected)
+    assert (found[-1].score_name, sum(c.kept for c in found[-1].candidates)) == ("sum", 1)
+
+
 def test_closing_twice_frees_once(opened: Open, loads: Loads, monkeypatch):
     session = opened()
     session.close()
