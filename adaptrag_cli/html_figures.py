@@ -17,7 +17,7 @@ from adaptrag_cli.terminal import printable
 
 Child = Element | str
 _GAUGE_WIDTH = 640.0
-_UNIT = 260.0
+_UNIT = 440.0
 """Length of a unit vector in the plane picture, in SVG units."""
 _SMALLEST_SINE = 1e-3
 """Below it, question and pseudo-context are one direction and span no plane."""
@@ -97,12 +97,12 @@ def plane(selection: ChunksSelected) -> Element | None:
     labels = _Labels()
     parts = [
         element("path", class_="arc", d=_arc(1.0, cosine, sine)),
-        element("path", class_="arc", d=_arc(0.2, cosine, sine)),
+        element("path", class_="arc", d=_arc(0.15, cosine, sine)),
         _direction((1.0, 0.0)),
         _direction((cosine, sine)),
         labels.add("question", (1.0, 0.0)),
         labels.add("pseudo-context", (cosine, sine)),
-        labels.add(f"theta0 {degrees(math.acos(cosine))}°", (0.2 * cosine, 0.2 * sine), class_="quiet"),
+        element("text", f"theta0 {degrees(math.acos(cosine))}°", x=-8.0, y=4.0, text_anchor="end", class_="quiet"),
     ]
     for _, place in points:
         labels.occupy(place)
@@ -122,7 +122,7 @@ def plane(selection: ChunksSelected) -> Element | None:
 
 def _place(at: tuple[float, float]) -> tuple[float, float]:
     """Where a point of the plane stands in the picture, whose y grows downwards."""
-    return round(_UNIT * at[0], 1), round(-_UNIT * at[1], 1)
+    return round(_UNIT * at[0], 1), round(0.0 - _UNIT * at[1], 1)  # never -0
 
 
 def _direction(end: tuple[float, float]) -> Element:
@@ -138,7 +138,7 @@ def _arc(radius: float, cosine: float, sine: float) -> str:
 def _dot(chunk: Candidate, at: tuple[float, float]) -> Element:
     x, y = _place(at)
     title = element("title", f"{chunk.rank}: {chunk.location}")
-    return element("circle", title, class_="kept" if chunk.kept else "left", cx=x, cy=y, r=6.0)
+    return element("circle", title, class_="kept" if chunk.kept else "left", cx=x, cy=y, r=5.0)
 
 
 class _Labels:
@@ -149,17 +149,17 @@ class _Labels:
 
     def occupy(self, at: tuple[float, float]) -> None:
         x, y = _place(at)
-        self._boxes.append((x - 7, y - 7, x + 7, y + 7))
+        self._boxes.append((x - 6, y - 6, x + 6, y + 6))
 
-    def add(self, text: str, at: tuple[float, float], *, class_: str = "label") -> Element:
+    def add(self, text: str, at: tuple[float, float]) -> Element:
         x, y = _place(at)
         width = 8.0 * len(text)
-        places = [(x + 10, y + 5), (x + 6, y - 9), (x + 6, y + 20), (x - 10 - width, y + 5)]
+        places = [(x + 10, y + 5), (x + 6, y - 9), (x + 6, y + 18), (x - 10 - width, y + 5)]
         boxes = [(left, base - 12, left + width, base + 3) for left, base in places]
         chosen = next((number for number, box in enumerate(boxes) if self._is_free(box)), 0)
         self._boxes.append(boxes[chosen])
         left, base = places[chosen]
-        return element("text", text, class_=class_, x=left, y=base)
+        return element("text", text, x=left, y=base)
 
     def _is_free(self, box: tuple[float, float, float, float]) -> bool:
         left, top, right, bottom = box

@@ -201,7 +201,10 @@ def _selection(run: RunSummary) -> Iterator[Element]:
     picture = plane(selection)
     if picture is not None:
         yield picture
-        yield _note("Filled: kept. Hollow: left out. A chunk far from the arc has little to do with either direction.")
+        yield _note(
+            "A chunk stands where its direction falls in the plane of question and pseudo-context; the nearer to the "
+            "arc, the better it fits between them. Filled: kept. Hollow: left out."
+        )
     rows = [
         (
             str(c.rank),
@@ -238,7 +241,7 @@ def _times(end: RunFinished) -> Element:
     longest = max((timing.ms for timing in end.timings), default=0.0) or 1.0
     rows: list[tuple[Child, ...]] = [
         (
-            timing.stage,
+            timing.stage.replace("_", " "),
             f"{timing.ms:,.0f} ms",
             element("span", element("span", style=f"width: {100 * timing.ms / longest:.1f}%"), class_="stage"),
         )
