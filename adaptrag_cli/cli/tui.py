@@ -107,7 +107,7 @@ def _check_terminal() -> None:
         ConfigError: this is no terminal, or a dumb one.
     """
     remedy = "use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v"
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # textual draws on stderr
         raise ConfigError("the terminal interface needs a terminal, and this is none", remedy)
     if os.environ.get("TERM") in {"dumb", "unknown"}:
         raise ConfigError(f"this terminal (TERM={os.environ['TERM']}) cannot draw a screen", remedy)

@@ -73,27 +73,28 @@ class MainScreen(Screen[None]):
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (34, "-tall")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "question", "Question", key_display="/"),
-        Binding("escape", "stop", "Stop / back", show=False),
+        Binding("slash", "question", "Ask", key_display="/"),
+        Binding("escape", "stop", "Stop", show=False),
         *(Binding(str(n), f"panel({n})", f"Panel {n}", show=False) for n in range(1, 7)),
-        Binding("w", "look_up", "What if looked up"),
-        Binding("left_square_bracket", "threshold(-1)", "Threshold -", key_display="["),
-        Binding("right_square_bracket", "threshold(1)", "Threshold +", key_display="]"),
-        Binding("f", "other_branch", "Run the other branch"),
-        Binding("ctrl+k", "keep", "Keep what-if settings", show=False),
+        Binding("w", "look_up", "What if"),
+        Binding("left_square_bracket", "threshold(-1)", "Lower threshold", key_display="[", show=False),
+        Binding("right_square_bracket", "threshold(1)", "Raise threshold", key_display="]", show=False),
+        Binding("f", "other_branch", "Run what-if"),
+        Binding("ctrl+k", "keep", "Keep what-if", show=False),
         Binding("c", "compare", "Compare"),
         Binding("h", "history", "History"),
-        Binding("m", "choose", "Model, index"),
+        Binding("m", "choose", "Choose"),
         Binding("s", "save", "Save trace", show=False),
         Binding("e", "export", "Export", show=False),
         Binding("y", "copy", "Copy answer", show=False),
         Binding("z", "maximise", "Maximise", show=False),
-        Binding("v", "play_again", "Play this run", show=False),
-        Binding("space", "play", "Play / pause"),
+        Binding("v", "play_again", "Play again", show=False),
+        Binding("space", "play", "Play/pause"),
         Binding("full_stop", "step", "Step", key_display="."),
         Binding("less_than_sign", "speed(-1)", "Slower", key_display="<"),
         Binding("greater_than_sign", "speed(1)", "Faster", key_display=">"),
         Binding("G", "play_to_end", "To the end", show=False),
+        Binding("ctrl+p", "app.command_palette", "Commands"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
     ]
@@ -304,7 +305,7 @@ class MainScreen(Screen[None]):
         return record
 
     def action_question(self) -> None:
-        """Type a question."""
+        """Type a question and press Enter."""
         self.query_one(Input).focus()
 
     def action_stop(self) -> None:
@@ -339,7 +340,7 @@ class MainScreen(Screen[None]):
         return None
 
     def action_look_up(self) -> None:
-        """Show what would have been looked up."""
+        """Show what would have been looked up, without consulting it."""
         record = self._finished_record()
         if record is None:
             return
@@ -355,7 +356,7 @@ class MainScreen(Screen[None]):
             self._send(self.desk.look_up(record, "unconsulted"))
 
     def action_threshold(self, direction: int) -> None:
-        """Move the threshold."""
+        """Move the threshold; the verdict is judged anew at once."""
         record = self.desk.current
         recorded = record.setting("threshold") if record else None
         if not isinstance(recorded, int | float):
@@ -593,25 +594,31 @@ class MainScreen(Screen[None]):
 
     def action_help(self) -> None:
         """Explain the numbers and the keys."""
-        self.app.push_screen(HelpScreen([(key, description) for key, description, _ in self._keys()]))
+        self.app.push_screen(HelpScreen([(key, sentence) for key, _, sentence, _ in self._keys()]))
 
     async def action_quit(self) -> None:
-        """Leave at once."""
+        """Leave at once, whatever is running."""
         await self.app.action_quit()
 
     def commands(self) -> Iterable[SystemCommand]:
         """Every action of this screen, for the command palette."""
-        for key, description, action in self._keys():
-            yield SystemCommand(description, f"key {key}", _runner(self, action))
+        for key, name, sentence, action in self._keys():
+            if name != "Commands":
+                yield SystemCommand(name, f"{sentence} (key {key})", _runner(self, action))
 
-    def _keys(self) -> list[tuple[str, str, str]]:
-        """Key, description and action of everything that can be done now."""
+    def _keys(self) -> list[tuple[str, str, str, str]]:
+        """Key, name, one sentence, and action of everything that can be done now."""
         found = []
         for binding in self.BINDINGS:
             assert isinstance(binding, Binding)
-            if self.check_action(binding.action.partition("(")[0], ()):
-                shown = binding.key_display or binding.key
-                found.append((shown, binding.description, binding.action))
+            name = binding.action.partition("(")[0]
+            if not self.check_action(name, ()):
+                continue
+            method = getattr(self, f"action_{name}", None)
+            sentence = (getattr(method, "__doc__", None) or "Find any command by its name.").partition("\n")[0]
+            if name in {"threshold", "speed", "panel"}:
+                sentence = f"{binding.description}: {sentence[0].lower()}{sentence[1:]}"
+            found.append((binding.key_display or binding.key, binding.description, sentence, binding.action))
         return found
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -53,7 +53,7 @@ def test_without_a_terminal_it_says_what_to_use_instead():
 @pytest.mark.parametrize("term", ["dumb", "unknown"])
 def test_a_dumb_terminal_is_refused(monkeypatch: pytest.MonkeyPatch, term: str):
     monkeypatch.setenv("TERM", term)
-    for stream in ("stdin", "stdout"):
+    for stream in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"adaptrag_cli.cli.tui.sys.{stream}.isatty", lambda: True, raising=False)
     with pytest.raises(command.ConfigError, match="cannot draw a screen"):
         command._check_terminal()

@@ -126,13 +126,13 @@ def test_a_moved_threshold_is_judged_at_once_and_the_other_branch_reuses_the_dra
             assert "0.50" in _panel_text(it, 2)
             assert len(it.engine.model.calls) == calls
             await it.pilot.press("f")
-            await it.until(lambda: len(it.records) == 2 and it.records[1].is_over)
+            await it.until(lambda: len(it.records) == 2 and it.records[1].is_over and it.is_idle)
             assert len(it.engine.model.calls) == calls  # the draft was there already
             assert it.records[1].summary.finished.answer == "Edison perhaps"
             assert it.records[1].flags == {"ask.threshold": 0.5}
             await it.pilot.press("left_square_bracket")
             await it.pilot.press("f")
-            await it.until(lambda: len(it.records) == 3 and it.records[2].is_over)
+            await it.until(lambda: len(it.records) == 3 and it.records[2].is_over and it.is_idle)
             assert it.records[2].summary.finished.answer == "Ottilie Brandt"
 
     drive(body())
@@ -165,7 +165,7 @@ def test_another_k_selects_again_without_the_model(tmp_path: Path):
             assert it.engine.requests[-1].flags == {"ask.top_k": 4}
             assert len(it.engine.model.calls) == calls
             await it.pilot.press("f")
-            await it.until(lambda: len(it.records) == 2 and it.records[1].is_over)
+            await it.until(lambda: len(it.records) == 2 and it.records[1].is_over and it.is_idle)
             assert [call.prompt.text for call in it.engine.model.calls[calls:]] == [words_of_prompts(it.engine)[-1]]
             assert len(it.records[1].summary.selected) == 4
 
@@ -309,7 +309,7 @@ def test_every_key_is_in_the_help_and_in_the_palette(tmp_path: Path):
     async def body():
         async with driving(tmp_path) as it:
             offered = {command.title for command in it.app.get_system_commands(it.main)}
-            assert {"Question", "Compare", "History", "Save trace", "Export", "Copy answer", "Theme"} <= offered
+            assert {"Ask", "Compare", "History", "Save trace", "Export", "Copy answer", "Theme"} <= offered
             assert "Step" not in offered  # nothing is played
             it.main.query_one(Panel)
             await it.pilot.press("escape", "question_mark")
@@ -368,7 +368,7 @@ def test_a_live_run_and_its_replay_end_with_the_same_screen(tmp_path: Path):
             await it.until(lambda: it.is_idle)
             live = [_panel_text(it, number) for number in range(1, 7)]
             trace = tuple(it.records[0].events)
-        async with driving(tmp_path, launch=Launch(trace=trace)) as it:
+        async with driving(tmp_path, launch=Launch(trace=trace), size=(120, 41)) as it:  # one line is the player's
             await it.pilot.press("G", "1")
             await it.pilot.pause()
             assert [_panel_text(it, number) for number in range(1, 7)] == live
