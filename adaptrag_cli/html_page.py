@@ -32,7 +32,7 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
     """
     shades = _Shades()
     looked_up = run if run.paths or unconsulted is None else unconsulted
-    tag = [] if looked_up is run else [" ", element("span", _NOT_CONSULTED, class_="tag")]
+    tag: list[Child] = [] if looked_up is run else [" ", element("span", _NOT_CONSULTED, class_="tag")]
     body = element(
         "body",
         *_head(run),

@@ -137,9 +137,9 @@ def _difference(left: RunSummary, right: RunSummary) -> Content:
     """In words how far the answers agree, and how a difference is marked."""
     if left.finished is None or right.finished is None:
         return Content("")
-    matcher = _matcher(left.finished.answer, right.finished.answer)
-    shared = sum(block.size for block in matcher.get_matching_blocks())
-    words, others = len(matcher.a), len(matcher.b)
+    answers = left.finished.answer, right.finished.answer
+    shared = sum(block.size for block in _matcher(*answers).get_matching_blocks())
+    words, others = (len(answer.split()) for answer in answers)
     if shared == words == others:
         return plain("Both answers are the same, word by word.")
     counts = f"{words - shared} of {words} words left, {others - shared} of {others} right"

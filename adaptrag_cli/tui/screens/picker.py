@@ -41,8 +41,8 @@ class Picker(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Choose", priority=True),
-        Binding("up", "move('up')", "Up", show=False),
-        Binding("down", "move('down')", "Down", show=False),
+        Binding("up", "move('cursor_up')", "Up", show=False),
+        Binding("down", "move('cursor_down')", "Down", show=False),
         Binding("pageup", "move('page_up')", "Page up", show=False),
         Binding("pagedown", "move('page_down')", "Page down", show=False),
     ]
@@ -100,17 +100,8 @@ class Picker(Dialog[str | None]):
         details = [Padding(Text(printable(choice.detail)), (0, 0, 0, 2))] if choice.detail else []
         return Group(label, *details)
 
-    def action_move(self, where: str) -> None:
-        options = self.query_one(OptionList)
-        match where:
-            case "up":
-                options.action_cursor_up()
-            case "down":
-                options.action_cursor_down()
-            case "page_up":
-                options.action_page_up()
-            case "page_down":
-                options.action_page_down()
+    async def action_move(self, where: str) -> None:
+        await self.query_one(OptionList).run_action(where)
 
     def action_choose(self) -> None:
         highlighted = self.query_one(OptionList).highlighted
