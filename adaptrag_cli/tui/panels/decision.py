@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from textual import events as screen_events
 from textual.app import ComposeResult
@@ -39,7 +38,6 @@ class DecisionPanel(Panel):
 
     number = 2
     title = "Decision"
-    BINDINGS: ClassVar = []
 
     DEFAULT_CSS = """
     DecisionPanel {

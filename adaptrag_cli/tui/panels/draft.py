@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from textual import events as screen_events
@@ -36,6 +35,7 @@ _PHASES = frozenset({"draft"})
 _MEASURES = {"mean_nll": "mean NLL u"}
 _NOT_YET = "no draft yet"
 _ROOMY_HEIGHT = 20
+_LOW_HEIGHT = 13
 _TOKEN_CELLS = 16
 _BAR_CELLS = 24
 _QUIET = "$foreground-muted"
@@ -46,7 +46,6 @@ class DraftPanel(Panel):
 
     number = 1
     title = "Draft"
-    BINDINGS: ClassVar = []
 
     DEFAULT_CSS = """
     DraftPanel {
@@ -62,6 +61,10 @@ class DraftPanel(Panel):
             #draft-legend, #draft-summary, #draft-token, #draft-trend, TokenView, EntropyChart { display: none; }
         }
         &.-trend #draft-trend { display: block; }
+        &.-low {
+            TokenView { max-height: 2; }
+            #draft-trend { display: none; }
+        }
         &.-roomy {
             #draft-token { height: 6; margin: 1 0; }
             #draft-legend { margin: 0 0 1 0; }
@@ -178,6 +181,7 @@ class DraftPanel(Panel):
 
     def on_resize(self, event: screen_events.Resize) -> None:
         self.set_class(event.size.height >= _ROOMY_HEIGHT, "-roomy")
+        self.set_class(event.size.height < _LOW_HEIGHT, "-low")
         self._draw_token()
 
     def on_token_view_pointed(self, message: TokenView.Pointed) -> None:

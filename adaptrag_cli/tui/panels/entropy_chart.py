@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
+from time import monotonic
 
 from textual.timer import Timer
 from textual_plot import HiResMode, NumericAxisFormatter
@@ -88,7 +88,7 @@ class EntropyChart(Plot):
                 self._trend.append((event.step, event.second_difference))
                 self._trend_threshold = event.threshold
                 self._trend_peaks.add(event.step, event.second_difference)
-        wait = self._drawn_at + _LEAST_SECONDS - time.monotonic()
+        wait = self._drawn_at + _LEAST_SECONDS - monotonic()
         if wait <= 0:
             self.draw()
         elif self._timer is None:
@@ -105,7 +105,7 @@ class EntropyChart(Plot):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._drawn_at = time.monotonic()
+        self._drawn_at = monotonic()
         dark = self.app.current_theme.dark
         self.clear()
         self._draw_bars(dark)
