@@ -69,6 +69,9 @@ class MischievousModel(ScriptedModel):
     def _hang(self, tokens: int) -> Generator[Token, None, Generation]:
         for _ in range(tokens):
             yield scripted_token(" on", -0.1, 0.2)
+        if not tokens:
+            self._stop.wait()
+            self._stop.clear()  # as if this cancellation had come just before the call
         self._stop.wait()
         raise RunCancelled("stopped while the model was computing")
 
