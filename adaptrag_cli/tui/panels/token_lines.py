@@ -97,6 +97,8 @@ class TokenLines:
 
     def _place(self, token: int, text: str) -> None:
         if text == "\n":
+            if self._end() >= self.width:
+                self.lines.append([])
             self._put(token, NEWLINE_MARK, joins=False)
             self.lines.append([])
             return

@@ -19,6 +19,8 @@ from adaptrag_cli.events import TokenGenerated
 from adaptrag_cli.palette import is_weak, shade
 from adaptrag_cli.tui.panels.token_lines import NEWLINE_MARK, Piece, TokenLines, wrapped
 
+_SPACES_LOOKED_PAST = 5
+
 
 class TokenView(ScrollView):
     """Running text of tokens. Neighbouring weak tokens are underlined as one span.
@@ -211,11 +213,21 @@ class TokenView(ScrollView):
 
     def _in_span(self, piece: Piece) -> bool:
         """Whether the piece belongs to a weak span: spaces do when both sides are weak."""
-        before = piece.token > 0 and is_weak(self._tokens[piece.token - 1].entropy)
-        if is_weak(self._tokens[piece.token].entropy):
-            return before or not piece.is_blank
-        after = piece.token + 1 < len(self._tokens) and is_weak(self._tokens[piece.token + 1].entropy)
-        return before and after and not self._tokens[piece.token].text.strip(" ")
+        token = self._tokens[piece.token]
+        if is_weak(token.entropy):
+            return not piece.is_blank or self._is_weak_beside(piece.token, -1)
+        is_space = not token.text.strip(" ")
+        return is_space and self._is_weak_beside(piece.token, -1) and self._is_weak_beside(piece.token, 1)
+
+    def _is_weak_beside(self, token: int, step: int) -> bool:
+        """Whether the next token before (-1) or after (+1) that is more than a space is weak."""
+        for number in range(token + step, token + _SPACES_LOOKED_PAST * step, step):
+            if not 0 <= number < len(self._tokens):
+                return False
+            beside = self._tokens[number]
+            if is_weak(beside.entropy) or beside.text.strip(" "):
+                return is_weak(beside.entropy)
+        return False
 
 
 @lru_cache(maxsize=8192)
