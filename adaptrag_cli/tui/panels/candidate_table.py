@@ -128,10 +128,15 @@ class CandidateTable(DataTable[Text]):
         self._columns_shown: list[_Column] = []
 
     def show(self, candidates: Sequence[Candidate], kept_before: Set[str] | None = None) -> None:
-        """Show candidates, in selection order. Where others were kept before, the differences are marked."""
+        """Show candidates, in selection order; the cursor stays on its chunk when that is still there.
+
+        Where other chunks were kept before, the differences are marked.
+        """
+        pointed = self.pointed
+        chunk_id = None if pointed is None else self._candidates[pointed].chunk_id
         self._candidates = candidates
         self._kept_before = kept_before
-        self._draw(None)
+        self._draw(next((i for i, candidate in enumerate(candidates) if candidate.chunk_id == chunk_id), 0))
 
     @property
     def pointed(self) -> int | None:

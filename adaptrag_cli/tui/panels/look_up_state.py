@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adaptrag_cli.events import DecisionMade, Event, RunFailed, RunFinished, RunStarted, Scalar
+from adaptrag_cli.events import (
+    ChunksSelected,
+    DecisionMade,
+    Event,
+    PathRetrieved,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    Scalar,
+)
 
 LETTERS: Mapping[str, str] = {"top_k": "k", "top_n": "n", "ais": "AIS", "retriever": "retriever"}
 """The settings that a selection depends on, and how they are called on the screen."""
@@ -29,10 +38,11 @@ class LookUpState:
 
     def take(self, event: Event, *, consulted: bool) -> None:
         """Take the next event."""
+        if isinstance(event, RunStarted | PathRetrieved | ChunksSelected):
+            self.is_consulted = consulted
         match event:
             case RunStarted():
                 self._begin_look_up(event)
-                self.is_consulted = consulted
             case DecisionMade():
                 self._decision = event
             case RunFinished():

@@ -70,7 +70,7 @@ class PathColumn(Vertical):
     def show(self, found: Found, note: str, label: str) -> None:
         """Show chunks, or in one line why there are none."""
         self._label.update(Content(label))
-        self._label.display = self.text.display = bool(self.text.text)
+        self._label.display = self.text.display = not self.text.is_empty
         self._note.update(Content(printable(note)))
         self._note.display = bool(note)
         self.chunks.show(found)
@@ -120,6 +120,7 @@ class PathsPanel(Panel):
     def __init__(self) -> None:
         super().__init__()
         self._chosen: PathName = "query"
+        self._pseudo_context: str | None = None
         self._columns = {path: PathColumn(path) for path in _BOTH_PATHS}
         self._forget()
 
@@ -144,6 +145,7 @@ class PathsPanel(Panel):
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         fresh = ""
         text = self._columns["pseudo_context"].text
+        was_empty = text.is_empty
         for event in events:
             self._state.take(event, consulted=consulted)
             match event:
@@ -164,7 +166,8 @@ class PathsPanel(Panel):
                 case _:
                     self._take(event)
         text.append(fresh)
-        self._draw()
+        if was_empty != text.is_empty or not all(isinstance(event, TokenGenerated) for event in events):
+            self._draw()
 
     def enter(self) -> None:
         """Focus the list of the path that is shown, or the other where this one is empty."""
@@ -185,7 +188,7 @@ class PathsPanel(Panel):
 
     def _forget_paths(self) -> None:
         self._is_writing = False
-        self._pseudo_context: str | None = None
+        self._pseudo_context = None
         self._retrieved: dict[PathName, PathRetrieved] = {}
         self._is_selected = False
 
@@ -241,12 +244,14 @@ class PathsPanel(Panel):
         self.set_class(not is_wide and not is_tall, "-switch")
         self.set_class(event.size.height >= (_ROOMY if is_wide else 2 * _ROOMY), "-roomy")
         self._draw_heads()
+        self._draw_subtitle()
 
     def _draw(self) -> None:
         for path, column in self._columns.items():
             column.show(self._found(path), self._note(path), f"searched for ({_SOUGHT[path]}):")
         self._draw_heads()
         self._draw_note()
+        self._draw_subtitle()
 
     def _found(self, path: PathName) -> Found:
         retrieved, other = self._retrieved.get(path), self._retrieved.get(_other(path))
@@ -267,7 +272,7 @@ class PathsPanel(Panel):
             shares = "no chunk shares a word with this text" if retrieved.retriever == "sparse" else "no chunk"
             return f"nothing was found: {shares}"
         if path == "query" and self._peek is not None and not self._retrieved:
-            return "best chunk, not consulted; press w to see all that would have been looked up"
+            return "best chunk, not consulted; w shows all"
         if path == "query" or self._is_nothing_known:
             return self._state.reason
         if self._is_writing:
@@ -296,17 +301,23 @@ class PathsPanel(Panel):
             name = f" {_NAMES[head.path]} " if is_switch else _NAMES[head.path]
             head.update(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "$text-muted")))
 
+    @property
+    def _is_unconsulted(self) -> bool:
+        return bool(self._retrieved) and not self._state.is_consulted
+
     def _draw_note(self) -> None:
-        is_look_up = bool(self._retrieved) and not self._state.is_consulted
         changes = printable(self._state.changes_in_words) if self._retrieved else ""
-        parts = [f"{NOT_CONSULTED}: this would have been looked up"] if is_look_up else []
+        parts = [f"{NOT_CONSULTED}: this would have been looked up"] if self._is_unconsulted else []
         parts += [f"what if: {changes}"] if changes else []
         note = self.query_one("#paths-note", Static)
         note.update(Content("; ".join(parts)))
         note.display = bool(parts)
+
+    def _draw_subtitle(self) -> None:
         is_peek = self._peek is not None and not self._retrieved
-        label = NOT_CONSULTED if is_look_up or is_peek else ""
-        self.border_subtitle = Content.styled(label, "bold") if label else None
+        parts = [(NOT_CONSULTED, "bold")] if self._is_unconsulted or is_peek else []
+        parts += [("  " if parts else "", ""), ("p the other path", "")] if self.has_class("-switch") else []
+        self.border_subtitle = Content.assemble(*parts) if parts else None
 
 
 def _other(path: PathName) -> PathName:

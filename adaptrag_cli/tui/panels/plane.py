@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Static
 from textual_hires_canvas import Canvas, HiResMode
 
@@ -32,6 +33,19 @@ _TITLES = {
 }
 
 
+class _Sheet(Canvas):
+    """A canvas that is blank until it is drawn in its own size: lines that it lacks would have no style to filter."""
+
+    def __init__(self) -> None:
+        super().__init__(default_hires_mode=HiResMode.BRAILLE)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line."""
+        if self._canvas_size != self.size:
+            return Strip.blank(self.size.width, self.rich_style)
+        return super().render_line(y)
+
+
 class PlanePicture(Vertical, can_focus=True):
     """Rays to query and pseudo-context, and a numbered mark for each candidate; kept ones are joined to the origin."""
 
@@ -41,11 +55,11 @@ class PlanePicture(Vertical, can_focus=True):
         &:focus .plane-title { text-style: bold; color: $text; }
         .plane-title { height: auto; max-height: 2; color: $text-muted; }
         .plane-pointed { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-        Canvas { height: 1fr; width: 100%; }
+        _Sheet { height: 1fr; width: 100%; }
         & > .plane--line { color: $foreground-muted; }
         & > .plane--letter { color: $foreground; text-style: bold; }
-        & > .plane--kept { color: $accent; text-style: bold; }
-        & > .plane--ray { color: $accent; }
+        & > .plane--kept { color: $text-accent; text-style: bold; }
+        & > .plane--ray { color: $text-accent; }
         & > .plane--other { color: $foreground-muted; }
         & > .plane--pointed { color: $foreground; text-style: bold reverse; }
     }
@@ -84,7 +98,7 @@ class PlanePicture(Vertical, can_focus=True):
         super().__init__()
         self._selection = ChunksSelected(score_name="query", candidates=())
         self._pointed: int | None = None
-        self._canvas = Canvas(default_hires_mode=HiResMode.BRAILLE)
+        self._canvas = _Sheet()
         self._cells: dict[tuple[int, int], int] = {}
         """The candidate whose mark or number stands in a cell."""
 
@@ -94,7 +108,7 @@ class PlanePicture(Vertical, can_focus=True):
         yield Static(classes="plane-pointed", markup=False)
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._draw))
 
     def show(self, selection: ChunksSelected) -> None:
         """Show a selection; nothing is pointed at."""
@@ -161,11 +175,11 @@ class PlanePicture(Vertical, can_focus=True):
         self.query_one(".plane-pointed", Static).update(Content(self._told()))
         self._cells = {}
         size = self._canvas.size
-        if size.width < 2 * _MARGIN[0] + 2 or size.height < 2 * _MARGIN[1] + 2:
+        if not size.area:
             return
         with self._canvas.batch_refresh():
             self._canvas.reset(size=size)
-            if self._selection.candidates:
+            if self._selection.candidates and size.width > 2 * _MARGIN[0] + 2 and size.height > 2 * _MARGIN[1] + 2:
                 self._draw_plane(self._angle)
 
     def _draw_plane(self, angle: float | None) -> None:
@@ -238,7 +252,7 @@ class PlanePicture(Vertical, can_focus=True):
                 self._cells[column + step, row] = index
 
     def _style(self, name: str) -> str:
-        return str(self.get_component_rich_style(name, partial=True))
+        return str(self.get_component_rich_style(name))
 
     # --- words
 

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import DataTable, Static
 
 from adaptrag_cli.config import AIS_SCORES, RETRIEVERS
-from adaptrag_cli.events import ChunksSelected, Event
+from adaptrag_cli.events import ChunksSelected, Event, TokenGenerated
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.messages import ChunkOpened, SelectionChanged
 from adaptrag_cli.tui.panels.base import Panel
@@ -67,15 +67,22 @@ class SelectionPanel(Panel):
         &.-wide CandidateTable { width: 3fr; max-width: 96; height: 100%; margin: 0 2 0 0; }
         &.-wide PlanePicture { width: 2fr; height: 100%; }
         &.-tall.-narrow CandidateTable { height: auto; max-height: 40%; margin: 0 0 1 0; }
-        &.-switch PlanePicture { display: none; }
-        &.-switch.-picture CandidateTable { display: none; }
-        &.-switch.-picture PlanePicture { display: block; }
-        &.-empty #selection-body, &.-empty #selection-line { display: none; }
+        &.-switch {
+            PlanePicture { display: none; }
+            &.-picture CandidateTable { display: none; }
+            &.-picture PlanePicture { display: block; }
+        }
+        &.-empty {
+            #selection-line, PlanePicture { display: none; }
+            CandidateTable { display: block; }
+        }
     }
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self._recorded: ChunksSelected | None = None
+        self._shown: ChunksSelected | None = None
         self._forget()
 
     def compose(self) -> ComposeResult:
@@ -95,14 +102,14 @@ class SelectionPanel(Panel):
         self._draw()
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
-        for event in events:
+        told = [event for event in events if not isinstance(event, TokenGenerated)]
+        for event in told:
             self._state.take(event, consulted=consulted)
-            match event:
-                case ChunksSelected():
-                    self._shown = event
-                    if not self._state.changes:
-                        self._recorded = event
-        self._draw()
+            if isinstance(event, ChunksSelected):
+                self._shown = event
+                self._recorded = self._recorded if self._state.changes else event
+        if told:
+            self._draw()
 
     def restore(self) -> None:
         """Show the recorded selection again."""
@@ -116,8 +123,7 @@ class SelectionPanel(Panel):
 
     def _forget(self) -> None:
         self._state = LookUpState()
-        self._recorded: ChunksSelected | None = None
-        self._shown: ChunksSelected | None = None
+        self._recorded = self._shown = None
         self._drawn: tuple[ChunksSelected | None, ChunksSelected | None] = (None, None)
 
     # --- keys and mouse
@@ -183,7 +189,7 @@ class SelectionPanel(Panel):
 
     @property
     def _is_picture_alone(self) -> bool:
-        return self.has_class("-switch") and self.has_class("-picture")
+        return self.has_class("-switch") and self.has_class("-picture") and not self.has_class("-empty")
 
     def on_resize(self, event: screen_events.Resize) -> None:
         is_wide, is_tall = event.size.width >= _WIDE, event.size.height >= _TALL
@@ -195,11 +201,10 @@ class SelectionPanel(Panel):
 
     def _draw(self) -> None:
         shown = self._shown
-        note = self._note()
         self.set_class(not (shown and shown.candidates), "-empty")
         self.query_one("#selection-line", Static).update(Content(self._line()))
         self._tell("#selection-what-if", self._what_if())
-        self._tell("#selection-note", note)
+        self._tell("#selection-note", self._note())
         self._draw_subtitle()
         if (shown, self._recorded) != self._drawn:  # a batch of tokens changes nothing here
             self._drawn = (shown, self._recorded)

@@ -40,16 +40,14 @@ class StreamedText(ScrollView):
         self._lines = TokenLines(0)
 
     @property
-    def text(self) -> str:
-        """All that is shown."""
-        return "".join(self._parts)
+    def is_empty(self) -> bool:
+        return not self._parts
 
     def replace(self, text: str) -> None:
         """Show this text, from its beginning."""
-        if text != self.text:
-            self._parts = [text] if text else []
-            self._wrap(self._lines.width)
-            self.scroll_home(animate=False, immediate=True)
+        self._parts = [text] if text else []
+        self._wrap(self._lines.width)
+        self.scroll_home(animate=False, immediate=True)
 
     def append(self, text: str) -> None:
         """Show more, and its end."""
