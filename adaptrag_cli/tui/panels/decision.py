@@ -165,7 +165,7 @@ class DecisionPanel(Panel):
         if self._failure is not None:
             return f"no decision: {self._failure.message}"
         if self._tokens and self._measured is None:
-            return f"drafting: {self._tokens:,} tokens so far"
+            return f"drafting: {self._tokens:,} token{'s' if self._tokens > 1 else ''} so far"
         return _NOT_YET
 
     def _reason(self) -> str:
