@@ -37,7 +37,8 @@ DIRECTIONS = ((1, 30, 0.9), (2, 50, 0.95), (3, 10, 0.7), (4, -20, 0.6), (5, 80, 
 
 
 def screen_of(host: PanelHost) -> str:
-    return "\n".join("".join(segment.text for segment in line) for line in host.screen._compositor.render_strips())
+    lines = host.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in line) for line in lines).replace("\u00a0", " ")
 
 
 def on(

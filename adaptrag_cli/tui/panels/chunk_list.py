@@ -41,6 +41,7 @@ class ChunkList(OptionList):
 
     DEFAULT_CSS = """
     ChunkList {
+        width: 100%;
         background: transparent;
         scrollbar-size-vertical: 1;
         & > .option-list--option-highlighted {

@@ -98,7 +98,7 @@ class PathsPanel(Panel):
         .head { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         .label { height: 1; color: $text-muted; }
         .note { height: auto; color: $text-muted; }
-        StreamedText { max-height: 3; margin: 0 0 0 2; }
+        StreamedText { max-height: 3; padding: 0 0 0 2; }
         ChunkList { height: 1fr; }
 
         &.-roomy {

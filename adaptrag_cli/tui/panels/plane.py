@@ -188,32 +188,33 @@ class PlanePicture(Vertical, can_focus=True):
         rim = arc(end, _ARC_STEPS)
         size = self._canvas.size
         view = fit_sector(points, rim, width=size.width, height=size.height, margin=_MARGIN)
-        self._draw_curve(view, rim)
         letters = {"q": direction(0.0)} | ({"p": direction(angle)} if angle is not None else {})
-        for tip in letters.values():
-            self._draw_ray(view, tip, "plane--line")
         kept = [point for point, candidate in zip(points, self._selection.candidates, strict=True) if candidate.kept]
-        for point in kept:
-            self._draw_ray(view, point, "plane--ray")
+        origin = (0.0, 0.0)
+        self._draw_lines(view, [*pairwise(rim), *((origin, tip) for tip in letters.values())], "plane--line")
+        self._draw_lines(view, [(origin, point) for point in kept], "plane--ray")
         for letter, tip in letters.items():
             self._write_letter(view, letter, tip)
         self._draw_candidates(view, points)
 
-    def _draw_curve(self, view: View, points: Sequence[Point]) -> None:
-        style = self._style("plane--line")
-        cells = [view.cell(point) for point in points]
-        lines = [(*one, *other) for one, other in pairwise(cells)]
-        self._canvas.draw_hires_lines(lines, style=style)
-
-    def _draw_ray(self, view: View, point: Point, name: str) -> None:
-        self._canvas.draw_hires_lines([(*view.cell((0.0, 0.0)), *view.cell(point))], style=self._style(name))
+    def _draw_lines(self, view: View, lines: Sequence[tuple[Point, Point]], name: str) -> None:
+        """Draw over what is there; where dots of two lines share a cell, both stay."""
+        style = self._style(name)
+        size = self._canvas.size
+        before = [[self._canvas.get_pixel(x, y)[0] for x in range(size.width)] for y in range(size.height)]
+        self._canvas.draw_hires_lines([(*view.cell(one), *view.cell(other)) for one, other in lines], style=style)
+        for y, row in enumerate(before):
+            for x, old in enumerate(row):
+                new = self._canvas.get_pixel(x, y)[0]
+                if old not in (" ", new):
+                    self._canvas.set_pixel(x, y, char=chr(ord(old) | ord(new)), style=style)  # dots are bits
 
     def _write_letter(self, view: View, letter: str, tip: Point) -> None:
         """Beyond the end of its ray."""
         (x, y), (center_x, center_y) = view.cell(tip), view.cell((0.0, 0.0))
         length = math.hypot(x - center_x, y - center_y) or 1.0
-        column = round(x + 2 * (x - center_x) / length)
-        self._write(column, round(y + (y - center_y) / length), letter, "plane--letter")
+        column = math.floor(x + 2 * (x - center_x) / length)
+        self._write(column, math.floor(y + (y - center_y) / length), letter, "plane--letter")
 
     def _draw_candidates(self, view: View, points: Sequence[Point]) -> None:
         """Marks first, then numbers where there is room; what is pointed at and what is kept come before the rest."""
@@ -224,12 +225,14 @@ class PlanePicture(Vertical, can_focus=True):
         for index in reversed(order):
             mark = _KEPT if self._selection.candidates[index].kept else _OTHER
             self._write(*spots[index], mark, self._look(index), index)
-        taken = set(spots.values())
+        marks, digits = set(spots.values()), set[tuple[int, int]]()
         for index in order:
             number = str(index + 1)
-            spot = next((s for s in _beside(*spots[index], len(number)) if self._is_free(s, len(number), taken)), None)
+            spot = next(
+                (s for s in _beside(*spots[index], len(number)) if self._has_room(s, number, marks, digits)), None
+            )
             if spot is not None:
-                taken |= {(spot[0] + step, spot[1]) for step in range(len(number))}
+                digits |= {(spot[0] + step, spot[1]) for step in range(len(number))}
                 self._write(*spot, number, self._look(index), index)
 
     def _look(self, index: int) -> str:
@@ -237,12 +240,17 @@ class PlanePicture(Vertical, can_focus=True):
             return "plane--pointed"
         return "plane--kept" if self._selection.candidates[index].kept else "plane--other"
 
-    def _is_free(self, spot: tuple[int, int], width: int, taken: set[tuple[int, int]]) -> bool:
+    def _has_room(
+        self, spot: tuple[int, int], number: str, marks: set[tuple[int, int]], digits: set[tuple[int, int]]
+    ) -> bool:
+        """Whether a number hides no mark and touches no other number, with which it would read as one."""
         column, row = spot
         size = self._canvas.size
-        if column < 0 or row < 0 or column + width > size.width or row >= size.height:
+        if column < 0 or row < 0 or column + len(number) > size.width or row >= size.height:
             return False
-        return not any((column + step, row) in taken for step in range(width))
+        cells = {(column + step, row) for step in range(len(number))}
+        around = {(column + step, row) for step in range(-1, len(number) + 1)}
+        return not (cells & marks or around & digits)
 
     def _write(self, column: int, row: int, text: str, name: str, index: int | None = None) -> None:
         style = self._style(name)
@@ -264,9 +272,9 @@ class PlanePicture(Vertical, can_focus=True):
             return "directions seen from q alone: each chunk at its angle θ1"
         degrees = math.degrees(math.acos(min(max(selection.query_pseudo_similarity, -1.0), 1.0)))
         if self._angle is None:
-            return f"q and p lie on one line (θ0 = {degrees:.1f}°): each chunk at its angle θ1 to q"
+            return f"q and p lie on one line (θ0\u00a0=\u00a0{degrees:.1f}°): each chunk at its angle θ1 to q"
         title = _TITLES.get(selection.score_name, "directions in the plane of q and p")
-        return f"{title} (θ0 = {degrees:.1f}°)"
+        return f"{title} (θ0\u00a0=\u00a0{degrees:.1f}°)"
 
     def _told(self) -> str:
         """The candidate that is pointed at, in numbers."""

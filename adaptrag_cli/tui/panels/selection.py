@@ -64,8 +64,8 @@ class SelectionPanel(Panel):
         PlanePicture { height: 1fr; }
 
         &.-wide #selection-body { layout: horizontal; }
-        &.-wide CandidateTable { width: 3fr; max-width: 96; height: 100%; margin: 0 2 0 0; }
-        &.-wide PlanePicture { width: 2fr; height: 100%; }
+        &.-wide CandidateTable { width: 1fr; min-width: 66; max-width: 90; height: 100%; margin: 0 2 0 0; }
+        &.-wide PlanePicture { width: 1fr; height: 100%; }
         &.-tall.-narrow CandidateTable { height: auto; max-height: 40%; margin: 0 0 1 0; }
         &.-switch {
             PlanePicture { display: none; }

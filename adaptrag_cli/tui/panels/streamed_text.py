@@ -19,6 +19,7 @@ class StreamedText(ScrollView):
 
     DEFAULT_CSS = """
     StreamedText {
+        width: 100%;
         height: auto;
         overflow-x: hidden;
         scrollbar-size-vertical: 1;
