@@ -96,7 +96,7 @@ def test_one_point_alone_is_shown_in_the_middle():
 def test_the_origin_is_left_out_where_that_enlarges_the_picture():
     rim = arc(math.radians(30), 60)
     far = fit_sector([(0.8, 0.2)], rim, width=61, height=31, margin=(0, 0))
-    # x from 0.85 * 0.8 = 0.68 to 1 on 60 columns: 30 / 0.32 = 93.75; y from 0.17 to 0 ... 0.5 on 30 rows: 30 / 0.5 = 60.
+    # 60 columns for x from 0.85 * 0.8 = 0.68 to 1: 30 / 0.32 = 93.75; 30 rows for y from 0 to 0.5: 30 / 0.5 = 60.
     assert far.scale == pytest.approx(60.0)
     near = fit_sector([(0.1, 0.0)], rim, width=61, height=31, margin=(0, 0))
     assert near.scale == pytest.approx(30.0)  # from 0 to 1 on 60 columns
