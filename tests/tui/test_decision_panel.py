@@ -290,15 +290,6 @@ def test_text_of_a_model_is_no_markup_and_no_escape():
 # --- looks
 
 
-class Judged(PanelHost):
-    """Shows a run at another threshold."""
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        panel = self.query_one(DecisionPanel)
-        panel.judge_at(0.6)
-
-
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_looks(snap_compare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]):
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -307,9 +298,15 @@ def test_looks(snap_compare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, i
 
 def test_looks_of_another_threshold_in_a_light_theme(snap_compare, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    app = Judged(DecisionPanel(), decided(0.57, 0.3, ODDS))
+    panel = DecisionPanel()
+    app = PanelHost(panel, decided(0.57, 0.3, ODDS))
     app.theme = "textual-light"
-    assert snap_compare(app, terminal_size=(60, 12))
+
+    async def judge(pilot: Pilot[None]) -> None:
+        panel.judge_at(0.6)
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(60, 12), run_before=judge)
 
 
 def test_looks_without_colour_in_a_small_tab(snap_compare, monkeypatch: pytest.MonkeyPatch):

@@ -44,6 +44,7 @@ class DecisionPanel(Panel):
         Static { height: auto; }
         Gauge { margin: 0 0 1 0; }
         #decision-verdict, #decision-what-if { text-style: bold; }
+        #decision-measure { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         .quiet { color: $foreground-muted; }
         &.-roomy {
             Gauge { height: 6; margin: 1 0; }
@@ -138,8 +139,10 @@ class DecisionPanel(Panel):
 
     def _say(self, part: str, text: str) -> None:
         line = self.query_one(f"#decision-{part}", Static)
+        content = Content(printable(text))
         line.display = bool(text)
-        line.update(Content(printable(text)))
+        if content != line.content:
+            line.update(content)
 
     def _draw_gauge(self) -> None:
         threshold = self._threshold if self._moved is None else self._moved

@@ -54,7 +54,7 @@ class DraftPanel(Panel):
         #draft-legend, #draft-summary, #draft-trend { color: $text-muted; }
         #draft-trend { display: none; }
         TokenView { min-height: 2; max-height: 30%; }
-        EntropyChart { height: 1fr; min-height: 4; max-height: 18; }
+        EntropyChart { height: 1fr; min-height: 4; }
 
         &.-empty {
             #draft-note { display: block; }
@@ -193,11 +193,14 @@ class DraftPanel(Panel):
         self.set_class(not self.query_one(TokenView).tokens, "-empty")
         self.set_class(self._trend_threshold is not None, "-trend")
         self.query_one("#draft-note", Static).update(Content(printable(self._note, keep_newlines=True)))
-        self.query_one("#draft-summary", Static).update(Content(printable(self._summary())))
+        self._say("summary", Content(printable(self._summary())))
         if self._trend_threshold is not None:
             line = f"line: second difference in nats; flat line: its threshold {self._trend_threshold:.2f}"
-            self.query_one("#draft-trend", Static).update(Content(line))
+            self._say("trend", Content(line))
         self._draw_token()
+
+    def _say(self, part: str, content: Content) -> None:
+        self.query_one(f"#draft-{part}", Static).update(content, layout=False)  # its height is fixed
 
     def _summary(self) -> str:
         count = len(self.query_one(TokenView).tokens)
@@ -224,7 +227,7 @@ class DraftPanel(Panel):
             style = "" if shade.background is None else f"{shade.foreground} on {shade.background}"
             parts.append((f" {label} ", style))
         parts += ["   ", ("underlined", "bold underline"), f": above {WEAK_ENTROPY:.1f}"]
-        self.query_one("#draft-legend", Static).update(Content.assemble(*parts))
+        self._say("legend", Content.assemble(*parts))
 
     def _draw_token(self) -> None:
         view = self.query_one(TokenView)
@@ -233,7 +236,7 @@ class DraftPanel(Panel):
             token, head = view.tokens[view.step], f"token {view.step + 1:,}"
         if token is not None:
             draw = _token_table if self.has_class("-roomy") else _token_line
-            self.query_one("#draft-token", Static).update(draw(head, token))
+            self._say("token", draw(head, token))
 
 
 def _others(token: TokenGenerated) -> list[tuple[str, float]]:

@@ -147,9 +147,9 @@ class EntropyChart(Plot):
     def _draw_trend(self, dark: bool) -> None:
         middles, values = self._trend_peaks.points()
         if middles and self._trend_threshold is not None:
-            self.plot(middles, values, line_style=f"bold {_TREND[dark]}", hires_mode=HiResMode.BRAILLE)
             ends = [0.5, self._last + 0.5]
             self.plot(ends, [self._trend_threshold] * 2, line_style=_MARK[dark], hires_mode=HiResMode.BRAILLE)
+            self.plot(middles, values, line_style=f"bold {_TREND[dark]}", hires_mode=HiResMode.BRAILLE)
 
     @property
     def _last(self) -> int:
