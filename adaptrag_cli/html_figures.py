@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 from adaptrag_cli.events import Candidate, ChunksSelected
+from adaptrag_cli.plane import direction, project, spans_plane
 from adaptrag_cli.render import numbers_apart
 from adaptrag_cli.tables import degrees
 from adaptrag_cli.terminal import printable
@@ -19,8 +20,6 @@ Child = Element | str
 _GAUGE_WIDTH = 640.0
 _UNIT = 440.0
 """Length of a unit vector in the plane picture, in SVG units."""
-_SMALLEST_SINE = 1e-3
-"""Below it, question and pseudo-context are one direction and span no plane."""
 
 
 def element(tag: str, *children: Child, **attributes: str | float) -> Element:
@@ -80,14 +79,16 @@ def _gauge_text(text: str, x: float, y: float) -> Element:
 def plane(selection: ChunksSelected) -> Element | None:
     """Draw query, pseudo-context and candidates in the plane of the first two; None where they span none.
 
-    With the query at angle 0 and the pseudo-context at theta0, a candidate with inner products s1 and s2 stands at
-    x = s1 and y = (s2 - s1 cos theta0) / sin theta0: the part of its unit vector that lies in the plane.
+    See `adaptrag_cli.plane` for where they stand.
     """
-    cosine = selection.query_pseudo_similarity
-    if cosine is None or abs(cosine) > 1.0 or (sine := math.sqrt(1.0 - cosine * cosine)) < _SMALLEST_SINE:
+    if selection.query_pseudo_similarity is None:
         return None
+    angle = math.acos(min(max(selection.query_pseudo_similarity, -1.0), 1.0))
+    if not spans_plane(angle):
+        return None
+    cosine, sine = direction(angle)
     points = [
-        (chunk, (chunk.query_score, (chunk.pseudo_context_score - chunk.query_score * cosine) / sine))
+        (chunk, project(chunk.query_score, chunk.pseudo_context_score, angle))
         for chunk in selection.candidates
         if chunk.pseudo_context_score is not None
     ]
@@ -98,11 +99,11 @@ def plane(selection: ChunksSelected) -> Element | None:
     parts = [
         element("path", class_="arc", d=_arc(1.0, cosine, sine)),
         element("path", class_="arc", d=_arc(0.15, cosine, sine)),
-        _direction((1.0, 0.0)),
-        _direction((cosine, sine)),
+        _ray((1.0, 0.0)),
+        _ray((cosine, sine)),
         labels.add("question", (1.0, 0.0)),
         labels.add("pseudo-context", (cosine, sine)),
-        element("text", f"theta0 {degrees(math.acos(cosine))}°", x=-8.0, y=4.0, text_anchor="end", class_="quiet"),
+        element("text", f"theta0 {degrees(angle)}°", x=-8.0, y=4.0, text_anchor="end", class_="quiet"),
     ]
     for _, place in points:
         labels.occupy(place)
@@ -125,7 +126,7 @@ def _place(at: tuple[float, float]) -> tuple[float, float]:
     return round(_UNIT * at[0], 1), round(0.0 - _UNIT * at[1], 1)  # never -0
 
 
-def _direction(end: tuple[float, float]) -> Element:
+def _ray(end: tuple[float, float]) -> Element:
     x, y = _place(end)
     return element("line", class_="direction", x1=0.0, y1=0.0, x2=x, y2=y)
 

@@ -34,7 +34,7 @@ from adaptrag_cli.events import (
     TokenGenerated,
 )
 from adaptrag_cli.service.protocol import AnyReply, AnyRequest, Failed, Noted, Ready
-from adaptrag_cli.terminal import printable
+from adaptrag_cli.terminal import printable, valid_unicode
 from adaptrag_cli.tui import choices, copying
 from adaptrag_cli.tui.desk import Desk, Feed
 from adaptrag_cli.tui.launch import Launch
@@ -98,7 +98,8 @@ class MainScreen(Screen[None]):
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
     ]
-    _REPLAY_ACTIONS = frozenset({"play", "step", "speed", "play_to_end"})
+    _PLAYER_ACTIONS = frozenset({"play", "step", "speed", "play_to_end"})
+    _ENGINE_ACTIONS = frozenset({"question", "look_up", "other_branch", "keep", "compare", "choose"})
 
     def __init__(self, launch: Launch, send: Callable[[AnyRequest], None]) -> None:
         super().__init__()
@@ -219,6 +220,8 @@ class MainScreen(Screen[None]):
                     self.query_one(StatusBar).note(reply.text)
                 case Ready():
                     self._tell_ready(reply)
+                case Failed(error="RunCancelled"):
+                    pass  # the person stopped it before it began
                 case Failed():
                     self.query_one(StatusBar).note("")
                     self._tell_error("This did not work", reply.message, reply.hint)
@@ -286,7 +289,7 @@ class MainScreen(Screen[None]):
 
     @on(Input.Submitted)
     def _submit(self, message: Input.Submitted) -> None:
-        query = message.value.strip()
+        query = valid_unicode(message.value).strip()
         if self._launch.is_replay:
             self.notify(_NO_ENGINE, severity="warning", markup=False)
         elif query:
@@ -329,7 +332,7 @@ class MainScreen(Screen[None]):
     def _finished_record(self) -> Record | None:
         """The current run, if it is over and the engine can do something with it."""
         record = self.desk.current
-        if self._launch.is_replay:
+        if self._launch.is_replay:  # a panel asked, not a key
             self.notify(_NO_ENGINE, severity="warning", markup=False)
         elif record is None:
             self.notify("ask a question first", markup=False)
@@ -380,7 +383,8 @@ class MainScreen(Screen[None]):
         panel = self._panel(2)
         assert isinstance(panel, DecisionPanel)
         panel.judge_at(threshold)
-        self._activate(2) if self._is_tabbed else None
+        if self._is_tabbed:
+            self._activate(2)
         self.refresh_bindings()
 
     @on(SelectionChanged)
@@ -475,9 +479,6 @@ class MainScreen(Screen[None]):
     @work
     async def action_choose(self) -> None:
         """Choose strategy, model or index for the questions to come."""
-        if self._launch.is_replay:
-            self.notify(_NO_ENGINE, severity="warning", markup=False)
-            return
         ready = self.desk.ready
         kinds = [
             Choice(value="ask.strategy", label="Strategy", detail=ready.strategy if ready else ""),
@@ -622,8 +623,10 @@ class MainScreen(Screen[None]):
         return found
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys of the player exist while something is played."""
-        return action not in self._REPLAY_ACTIONS or self._player is not None
+        """Keys of the player exist while something is played, those of the engine where there is one."""
+        if self._launch.is_replay:
+            return action not in self._ENGINE_ACTIONS
+        return action not in self._PLAYER_ACTIONS or self._player is not None
 
     # --- replay
 

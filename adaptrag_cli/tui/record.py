@@ -61,7 +61,7 @@ class Record:
             return "waiting"
         if run.failed:
             return f"failed: {run.failed.message}"
-        return decision_line(run) if run.finished else "running"
+        return decision_line(run).partition(" (")[0] if run.finished else "running"
 
     def setting(self, name: str) -> str | int | float | bool | None:
         """The value of a setting as the run used it."""

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptrag_cli.tui.panels.plane_geometry import arc, fit, fit_sector, on_arc, project, spans_plane
+from adaptrag_cli.plane import arc, on_arc, project, spans_plane
+from adaptrag_cli.tui.panels.plane_view import fit, fit_sector
 
 SIXTY = math.pi / 3
 ROOT_3 = math.sqrt(3.0)

@@ -18,8 +18,9 @@ from textual.widgets import Static
 from textual_hires_canvas import Canvas, HiResMode
 
 from adaptrag_cli.events import Candidate, ChunksSelected
+from adaptrag_cli.plane import Point, arc, direction, on_arc, project, spans_plane
 from adaptrag_cli.terminal import printable
-from adaptrag_cli.tui.panels.plane_geometry import Point, View, arc, direction, fit_sector, on_arc, project, spans_plane
+from adaptrag_cli.tui.panels.plane_view import View, fit_sector
 from adaptrag_cli.tui.panels.snippet import cut_middle
 
 _ARC_STEPS = 120

@@ -70,9 +70,10 @@ class StreamedText(ScrollView):
 
     def _update_size(self) -> None:
         size = Size(self._lines.width, len(self._lines.lines))
+        grows = size.height != self.virtual_size.height
         if size != self.virtual_size:
             self.virtual_size = size
-        self.refresh()
+        self.refresh(layout=grows)  # its height is that of its text
 
     def render_line(self, y: int) -> Strip:
         """Draw one line."""
