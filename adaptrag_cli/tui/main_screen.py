@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import on, work
 from textual.app import ComposeResult, SystemCommand
@@ -69,8 +69,9 @@ _NO_ENGINE = "this is a recorded trace, and no model is loaded: start `adaptrag 
 class MainScreen(Screen[None]):
     """Everything a person sees of a run."""
 
-    HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-slim"), (110, "-broad"), (180, "-vast")]
-    VERTICAL_BREAKPOINTS: ClassVar = [(0, "-short"), (34, "-tall")]
+    # Not ClassVar, because the base class declares them without.
+    HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (110, "-broad"), (180, "-vast")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "question", "Ask", key_display="/"),
@@ -393,7 +394,9 @@ class MainScreen(Screen[None]):
         if record is None:
             return
         self._changes |= message.changes
-        purpose = "what_if" if record.unconsulted or (record.summary and record.summary.paths) else "unconsulted"
+        purpose: Literal["what_if", "unconsulted"] = (
+            "what_if" if record.unconsulted or (record.summary and record.summary.paths) else "unconsulted"
+        )
         self._send(self.desk.look_up(record, purpose, self._selection_changes()))
 
     def _selection_changes(self) -> dict[str, str | int | float | bool]:

@@ -11,7 +11,6 @@ from textual.widgets import Static
 
 from adaptrag_cli.events import (
     DecisionMade,
-    DraftOdds,
     Event,
     GenerationReused,
     PromptBuilt,
@@ -20,7 +19,7 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
 )
-from adaptrag_cli.render import numbers_apart
+from adaptrag_cli.render import numbers_apart, odds_in_words
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.gauge import Gauge
@@ -200,16 +199,43 @@ class DecisionPanel(Panel):
         return f"at {at} it would still have been {done}"
 
 
-def odds_in_words(odds: DraftOdds | None) -> str:
-    """How often such drafts were right: `of 18 measured drafts with u in 0.30-0.60, 4 were right (22 %)`."""
-    if odds is None:
-        return "no odds were measured for this model"
-    band = f"above {odds.above:.2f}" if odds.up_to is None else f"in {odds.above:.2f}-{odds.up_to:.2f}"
-    if not odds.drafts:
-        return f"no draft with u {band} was measured for this model"
-    were = "was" if odds.right == 1 else "were"
-    share = round(100 * odds.right / odds.drafts)
-    return f"of {odds.drafts} measured drafts with u {band}, {odds.right} {were} right ({share} %)"
+def _verdict(self) -> str:
+        decision = self._decision
+        if decision is not None:
+            return _verdict(decision.retrieve, decision.uncertainty, decision.threshold)
+        if self._failure is not None:
+            return f"no decision: {self._failure.message}"
+        if self._tokens and self._measured is None:
+            return f"drafting: {self._tokens:,} token{'s' if self._tokens > 1 else ''} so far"
+        return _NOT_YET
+
+    def _reason(self) -> str:
+        decision = self._decision
+        if decision is None or self._moved is not None:
+            return ""
+        if decision.threshold is not None:
+            return decision.reason
+        if decision.uncertainty is None:
+            return f"`{self._strategy}` measures no uncertainty: {decision.reason}"
+        return f"`{self._strategy}` compares u with nothing: {decision.reason}"
+
+    def _odds(self) -> str:
+        decision = self._decision
+        if decision is None or decision.uncertainty is None:
+            return ""
+        return odds_in_words(decision.draft_odds)
+
+    def _what_if(self) -> str:
+        decision, moved = self._decision, self._moved
+        if decision is None or moved is None:
+            return ""
+        u = Uncertainty(value=decision.uncertainty, reason=self._measured.reason if self._measured else "")
+        judged = decide(u, moved)
+        at = _apart(u.value, moved)[1]
+        done = "looked up" if judged.retrieve else "answered from memory"
+        if judged.retrieve != decision.retrieve:
+            return f"at {at} it would have been {done}: press f to run that branch"
+        return f"at {at} it would still have been {done}"
 
 
 def _verdict(retrieve: bool, uncertainty: float | None, threshold: float | None) -> str:

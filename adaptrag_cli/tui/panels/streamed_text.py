@@ -21,6 +21,7 @@ class StreamedText(ScrollView):
     StreamedText {
         width: 100%;
         height: auto;
+        min-height: 1;  /* a widget without height is never told its width */
         overflow-x: hidden;
         scrollbar-size-vertical: 1;
         &:focus { background: $boost; }
