@@ -199,45 +199,6 @@ class DecisionPanel(Panel):
         return f"at {at} it would still have been {done}"
 
 
-def _verdict(self) -> str:
-        decision = self._decision
-        if decision is not None:
-            return _verdict(decision.retrieve, decision.uncertainty, decision.threshold)
-        if self._failure is not None:
-            return f"no decision: {self._failure.message}"
-        if self._tokens and self._measured is None:
-            return f"drafting: {self._tokens:,} token{'s' if self._tokens > 1 else ''} so far"
-        return _NOT_YET
-
-    def _reason(self) -> str:
-        decision = self._decision
-        if decision is None or self._moved is not None:
-            return ""
-        if decision.threshold is not None:
-            return decision.reason
-        if decision.uncertainty is None:
-            return f"`{self._strategy}` measures no uncertainty: {decision.reason}"
-        return f"`{self._strategy}` compares u with nothing: {decision.reason}"
-
-    def _odds(self) -> str:
-        decision = self._decision
-        if decision is None or decision.uncertainty is None:
-            return ""
-        return odds_in_words(decision.draft_odds)
-
-    def _what_if(self) -> str:
-        decision, moved = self._decision, self._moved
-        if decision is None or moved is None:
-            return ""
-        u = Uncertainty(value=decision.uncertainty, reason=self._measured.reason if self._measured else "")
-        judged = decide(u, moved)
-        at = _apart(u.value, moved)[1]
-        done = "looked up" if judged.retrieve else "answered from memory"
-        if judged.retrieve != decision.retrieve:
-            return f"at {at} it would have been {done}: press f to run that branch"
-        return f"at {at} it would still have been {done}"
-
-
 def _verdict(retrieve: bool, uncertainty: float | None, threshold: float | None) -> str:
     done = "looked it up" if retrieve else "answered from memory"
     if uncertainty is None or threshold is None:
