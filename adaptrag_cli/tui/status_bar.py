@@ -56,7 +56,7 @@ class StatusBar(Widget):
 
     def render(self) -> Content:
         width = self.content_size.width
-        shown = [Content.styled("AdaptRAG", "bold $accent")]
+        shown = [Content.styled("AdaptRAG", "bold $text-accent")]
         used = len("AdaptRAG")
         parts = [(self._note, "bold $text-warning")] if self._note else []
         parts += [(part, "$text") for part in self._parts]

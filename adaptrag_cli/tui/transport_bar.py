@@ -35,4 +35,6 @@ class TransportBar(Widget):
         tail = f"  event {player.position}/{player.length}  {seconds(player.elapsed_ms)} of {seconds(player.total_ms)}"
         room = max(0, self.content_size.width - len(head) - len(tail))
         done = round(room * player.position / player.length) if player.length else 0
-        return Content.assemble((head, "bold"), ("━" * done, "$accent"), ("─" * (room - done), "$text-muted"), tail)
+        return Content.assemble(
+            (head, "bold"), ("━" * done, "$text-accent"), ("─" * (room - done), "$text-muted"), tail
+        )

@@ -20,8 +20,9 @@ class Panel(Vertical):
 
     DEFAULT_CSS = """
     Panel {
-        border: round $panel-lighten-2;
+        border: round $foreground 30%;
         border-title-color: $text-muted;
+        border-subtitle-color: $text-muted;
         padding: 0 1;
         &:focus-within { border: round $accent; border-title-color: $text; border-title-style: bold; }
     }
