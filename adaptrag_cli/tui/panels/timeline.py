@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -41,8 +42,9 @@ _NAMES = {
 _HIDDEN = "setup"
 """The stage that holds what belongs to no other; shown only where it took time."""
 _LEAST_MS = 0.5
-_BAR = 10
-_WIDE = 72
+_BAR = 8
+_WIDE = 70
+_NAME, _SHORT_NAME = 24, 16
 _ROOMY = 16
 """Rows of the panel from which on the set-up is shown below the stages."""
 
@@ -97,7 +99,7 @@ class TimelinePanel(Panel):
         }
         #timeline-details { height: 1fr; margin-top: 1; display: none; scrollbar-size-vertical: 1; }
         &.-details #timeline-details { display: block; }
-        &.-details.-low #timeline-head, &.-details.-low #timeline-rows { display: none; }
+        &.-details.-low #timeline-head { display: none; }
     }
     """
 
@@ -136,7 +138,7 @@ class TimelinePanel(Panel):
 
     def on_resize(self) -> None:
         self._show_details()
-        self._draw()
+        self.call_after_refresh(self._tell_setup)  # it wraps to the room that it then has
 
     # --- the run
 
@@ -202,7 +204,7 @@ class TimelinePanel(Panel):
         table.set_options(Option(self._row(name, stage, longest, is_wide=is_wide)) for name, stage in rows)
         if rows:
             table.highlighted = min(at or 0, len(rows) - 1)
-        table.display = bool(rows)
+        table.display = bool(rows) and not (self.has_class("-low") and self.has_class("-details"))
         self.query_one("#timeline-head", Static).update(Content(_heading(is_wide) if rows else ""))
         self.query_one("#timeline-total", Static).update(Content(self._total()))
 
@@ -211,13 +213,13 @@ class TimelinePanel(Panel):
         share = round(_BAR * stage.ms / longest) if longest else 0
         parts: list[Content | str | tuple[str, str]] = [
             (
-                _cell(f"{_NAMES.get(name, name)}{' ...' if is_now else ''}", 24 if is_wide else 16),
+                _cell(f"{_NAMES.get(name, name)}{' ...' if is_now else ''}", _NAME if is_wide else _SHORT_NAME),
                 "bold" if is_now else "",
             ),
             f"{_time(stage.ms):>8}  ",
         ]
         if is_wide:
-            parts += [("█" * share, "$text-accent"), ("·" * (_BAR - share), "$text-muted"), "  "]
+            parts += [("█" * share, "$text-accent"), ("·" * (_BAR - share), "$text-muted"), " "]
         return Content.assemble(*parts, *_call_cells(stage))
 
     def _total(self) -> str:
@@ -235,7 +237,8 @@ class TimelinePanel(Panel):
 
     def _tell_setup(self) -> None:
         start = self._run.started
-        self.query_one("#timeline-setup", Static).update(Content("" if start is None else _setup(start)))
+        width = self.query_one("#timeline-details").scrollable_content_region.width
+        self.query_one("#timeline-setup", Static).update(Content("" if start is None else _setup(start, width)))
 
     # --- keys
 
@@ -243,11 +246,13 @@ class TimelinePanel(Panel):
         """Show or hide what the run was set up with."""
         self._wants_details = not self.has_class("-details")
         self._show_details()
+        self.call_after_refresh(self._tell_setup)
 
     def _show_details(self) -> None:
         is_roomy = self.content_size.height >= _ROOMY
         self.set_class(is_roomy if self._wants_details is None else self._wants_details, "-details")
         self.set_class(not is_roomy, "-low")
+        self._draw()
 
     @on(OptionList.OptionSelected, "#timeline-rows")
     def _open(self, message: OptionList.OptionSelected) -> None:
@@ -260,8 +265,9 @@ class TimelinePanel(Panel):
 
 
 def _heading(is_wide: bool) -> str:
-    bar = " " * (_BAR + 2) if is_wide else ""
-    return f"{'stage':{24 if is_wide else 16}}{'time':>8}  {bar}{'tok/s':>6} {'prompt':>7} {'reused':>7} {'written':>8}"
+    bar = " " * (_BAR + 1) if is_wide else ""
+    name = _cell("stage", _NAME if is_wide else _SHORT_NAME)
+    return f"{name}{'time':>8}  {bar}{'tok/s':>5} {'prompt':>6} {'reused':>6} {'written':>7}"
 
 
 def _call_cells(stage: _Stage) -> list[str | tuple[str, str]]:
@@ -278,15 +284,15 @@ def _call_cells(stage: _Stage) -> list[str | tuple[str, str]]:
         else f"  ({'cut off' if done.stop_reason == 'length' else 'stop'})"
     )
     return [
-        f"{'' if rate is None else f'{rate:.1f}':>6} {stage.prompt.tokens:>7,} "
-        f"{'' if done is None else f'{done.reused_tokens:,}':>7} {stage.written:>8,}",
+        f"{'' if rate is None else f'{rate:.1f}':>5} {stage.prompt.tokens:>6,} "
+        f"{'' if done is None else f'{done.reused_tokens:,}':>6} {stage.written:>7,}",
         (ended, "$text-muted"),
     ]
 
 
-def _setup(start: RunStarted) -> str:
-    """Model, machine, index and settings of the run, a line each."""
-    index = f"{start.index} ({start.index_fingerprint})" if start.index else "none"
+def _setup(start: RunStarted, width: int) -> str:
+    """Model, machine, index and settings of the run, each with its name before it."""
+    index = f"{start.index} ({start.index_fingerprint[:19]})" if start.index else "none"
     lines = [
         ("strategy", start.strategy),
         ("model", f"{start.model} ({start.model_fingerprint[:19]})"),
@@ -297,8 +303,13 @@ def _setup(start: RunStarted) -> str:
         ("adaptrag", start.adaptrag_version),
         *((setting.name, f"{setting.value}  ({setting.origin})") for setting in start.settings),
     ]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{printable(name):{width}}  {printable(value)}" for name, value in lines)
+    names = max(len(name) for name, _ in lines) + 2
+    room = max(16, width - names)
+    told = []
+    for name, value in lines:
+        first, *rest = textwrap.wrap(printable(value), room) or [""]
+        told += [f"{printable(name):{names}}{first}", *(" " * names + line for line in rest)]
+    return "\n".join(told)
 
 
 def _time(ms: float) -> str:
