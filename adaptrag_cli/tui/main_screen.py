@@ -172,6 +172,7 @@ class MainScreen(Screen[None]):
         self.desk.current = record
         self._changes.clear()
         self._follows = True
+        self.set_focus(None)  # a panel may hide what has the focus, which would then fall to the question
         shown = record.events if events is None else events
         for panel in self._panels:
             panel.begin()
@@ -180,6 +181,7 @@ class MainScreen(Screen[None]):
             self._show_unconsulted(record.unconsulted)
         self._tell_question()
         self.refresh_bindings()
+        self.call_after_refresh(self._active_panel().enter)
 
     def _show_unconsulted(self, events: Sequence[Event]) -> None:
         for panel in (self._panel(3), self._panel(4)):
@@ -277,6 +279,8 @@ class MainScreen(Screen[None]):
             self._tell_error("The run failed", failure.message, failure.hint)
         if feed.purpose == "run" and not feed.record.events and self.desk.current is not None:
             self._show_record(self.desk.current)
+        if self.focused is None and self.is_current:
+            self._active_panel().enter()
         self._tell_question()
         self.refresh_bindings()
 
@@ -303,8 +307,8 @@ class MainScreen(Screen[None]):
         self._stop_playing()
         request = self.desk.ask(query, flags=flags, reuse=reuse)
         record = self.desk.records[-1]
+        self._activate(1)
         self._show_record(record)
-        self._panel(1).enter()
         self._send(request)
         return record
 
@@ -643,7 +647,6 @@ class MainScreen(Screen[None]):
         self._show_record(record, ())
         self._player.toggle()
         self._show_transport()
-        self._panel(1).enter()
 
     def action_play_again(self) -> None:
         """Play the current run from its beginning."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adaptrag_cli.tui.screens.document import DocumentScreen
 from textual.widgets import Tabs
 
 from adaptrag_cli.errors import IndexNotFound
@@ -13,6 +12,7 @@ from adaptrag_cli.trace import read_trace
 from adaptrag_cli.tui.launch import Launch
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.screens.compare import CompareScreen
+from adaptrag_cli.tui.screens.document import DocumentScreen
 from adaptrag_cli.tui.screens.error import ErrorDialog
 from adaptrag_cli.tui.screens.help import HelpScreen
 from adaptrag_cli.tui.screens.history import HistoryScreen
@@ -134,6 +134,25 @@ def test_a_moved_threshold_is_judged_at_once_and_the_other_branch_reuses_the_dra
             await it.pilot.press("f")
             await it.until(lambda: len(it.records) == 3 and it.records[2].is_over and it.is_idle)
             assert it.records[2].summary.finished.answer == "Ottilie Brandt"
+
+    drive(body())
+
+
+def test_after_each_run_keys_go_to_the_screen_and_not_into_the_question(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path, prepare=sure) as it:
+            await it.ask()
+            for key in ("w", "c"):
+                assert it.app.focused is not it.main.query_one("Input")
+                await it.pilot.press(key)
+                await it.until(lambda: it.is_idle)
+            await it.until(lambda: isinstance(it.app.screen, Picker))
+            await it.pilot.press("enter")
+            await it.until(lambda: len(it.records) == 2 and it.records[1].is_over and it.is_idle)
+            await it.pilot.press("escape")
+            await it.until(lambda: it.app.screen is it.main)
+            assert it.app.focused is not it.main.query_one("Input")
+            assert it.main.query_one("Input").value == QUERY
 
     drive(body())
 

@@ -188,7 +188,7 @@ def test_keys_work_before_anything_was_looked_up_and_do_nothing_without_a_run():
     on([], nothing)
 
 
-def test_another_selection_shows_what_changed_until_it_is_restored():
+def test_another_selection_shows_what_changed_until_the_run_is_shown_again():
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
         host.panel.show([head(top_k=1, ais="sum"), selected(3, 2, 1, 4, 5, k=1, score="sum")])
         await pilot.pause()
@@ -198,12 +198,23 @@ def test_another_selection_shows_what_changed_until_it_is_restored():
         assert column(host, "mark") == ["+", "-", "-", "", ""]  # chunks 3, 2, 1
         await pilot.press("K")
         assert host.asked[-1].changes == {"ask.top_k": 2}  # counted from what is shown
-        host.panel.restore()
+        host.panel.begin()
+        host.panel.show(RUN)
         await pilot.pause()
         assert "what if" not in screen_of(host).replace("r what if", "")
         assert column(host, "mark") == ["✓", "✓", "", "", "", ""]
         await pilot.press("K")
         assert host.asked[-1].changes == {"ask.top_k": 3}
+
+    on(RUN, body)
+
+
+def test_the_next_run_starts_with_an_empty_table():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        host.panel.begin()
+        host.panel.show(traces.skipped())
+        await pilot.pause()
+        assert host.query_one(CandidateTable).row_count == 0
 
     on(RUN, body)
 

@@ -48,8 +48,6 @@ class Panel(Vertical):
         raise NotImplementedError
 
     def enter(self) -> None:
-        """Focus the part that keys act on."""
-        for child in self.query("*"):
-            if child.focusable:
-                child.focus()
-                return
+        """Focus the part that keys act on; where there is none, nothing has the focus and the screen hears the keys."""
+        part = next((child for child in self.query("*") if child.focusable), None)
+        self.screen.set_focus(part)

@@ -52,10 +52,6 @@ class LookUpState:
                 self._failure = event.message
                 self.settings = self._settings_before  # what failed changed no chunk
 
-    def restore(self) -> None:
-        """Go back to the settings of the run."""
-        self.settings = _of(self.start) if self.start else {}
-
     def _begin_look_up(self, start: RunStarted) -> None:
         self._settings_before = self.settings if self.start else _of(start)
         self.start = self.start or start

@@ -111,12 +111,6 @@ class SelectionPanel(Panel):
         if told:
             self._draw()
 
-    def restore(self) -> None:
-        """Show the recorded selection again."""
-        self._shown = self._recorded
-        self._state.restore()
-        self._draw()
-
     def enter(self) -> None:
         """Focus the table, or the picture that stands in its place."""
         (self._picture if self._is_picture_alone else self._table).focus()
@@ -124,7 +118,8 @@ class SelectionPanel(Panel):
     def _forget(self) -> None:
         self._state = LookUpState()
         self._recorded = self._shown = None
-        self._drawn: tuple[ChunksSelected | None, ChunksSelected | None] = (None, None)
+        self._drawn: tuple[ChunksSelected | None, ChunksSelected | None] | None = None
+        """None says that what the table shows is another run's."""
 
     # --- keys and mouse
 
