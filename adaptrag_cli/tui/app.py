@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from textual import work
@@ -46,7 +47,7 @@ class AdaptRAGApp(App[None]):
     """`adaptrag tui`."""
 
     TITLE = "AdaptRAG"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from adaptrag_cli.errors import AdaptRAGError
@@ -10,6 +11,8 @@ from adaptrag_cli.render import talk_lines
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.trace import RunSummary, TraceWriter
 from adaptrag_cli.tui.record import Record
+
+_FONT_FACES = re.compile(r"@font-face\s*{[^}]*}\s*")
 
 
 def save_trace(record: Record, path: Path) -> None:
@@ -32,6 +35,14 @@ def save_page(record: Record, path: Path) -> None:
     run = record.summary
     if run is not None:
         save_text(html_page(run, unconsulted=record.unconsulted_summary), path)
+
+
+def without_remote_fonts(picture: str) -> str:
+    """The picture of a screen as Textual draws it, but fetching nothing when it is opened.
+
+    Without the font that it names, a viewer takes its own monospaced one.
+    """
+    return _FONT_FACES.sub("", picture).replace("Fira Code,", "Fira Code, Cascadia Mono, Menlo, DejaVu Sans Mono,")
 
 
 def save_text(text: str, path: Path) -> None:

@@ -445,7 +445,8 @@ class MainScreen(Screen[None]):
         if record is None:
             return
         others = [choice for choice in choices.strategies() if choice.value != record.strategy]
-        name = await self.app.push_screen_wait(Picker("Compare with strategy", others, "always"))
+        others.sort(key=lambda choice: choice.value != "always")  # what most tools do is what most want to compare with
+        name = await self.app.push_screen_wait(Picker("Compare with strategy", others, ""))
         if name is None:
             return
         known = next(
@@ -524,7 +525,7 @@ class MainScreen(Screen[None]):
         if record is None or not record.is_over:
             self.notify("there is no finished run to export", markup=False)
             return
-        picture = self.app.export_screenshot(title=f"AdaptRAG: {printable(record.query)}")
+        picture = copying.without_remote_fonts(self.app.export_screenshot(title=f"AdaptRAG: {printable(record.query)}"))
         kinds = [
             Choice(value="html", label="HTML page", detail="the whole run on one page, to read or to mail"),
             Choice(value="svg", label="SVG picture", detail="this screen as it is"),

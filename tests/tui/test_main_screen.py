@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from textual.widgets import Tabs
@@ -250,7 +251,13 @@ def test_a_run_is_saved_exported_and_copied(tmp_path: Path):
                 await it.until(lambda: isinstance(it.app.screen, SaveDialog))
                 await it.pilot.press("enter")
                 await it.until(lambda: it.app.screen is it.main)
-                assert Path(name).read_text().lower().startswith(start)
+                text = Path(name).read_text()
+                assert text.lower().startswith(start)
+                assert "@font-face" not in text
+                assert set(re.findall("https?://[^\"' )]*", text)) <= {
+                    "http://www.w3.org/2000/svg",
+                    "https://www.textualize.io",
+                }
             await it.pilot.press("y")
             assert it.app.clipboard.startswith(f"{QUERY}\n\nOttilie Brandt\n\nlooked it up: u = 0.50 > 0.30")
             assert "[1] lamp.md" in it.app.clipboard
