@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from adaptrag_cli.errors import ExitCode
 from adaptrag_cli.events import AnyEvent, RunFailed, RunFinished, RunStarted
 from adaptrag_cli.render import decision_line
 from adaptrag_cli.trace import RunSummary, fold
@@ -60,7 +61,8 @@ class Record:
         if run is None:
             return "waiting"
         if run.failed:
-            return f"failed: {run.failed.message}"
+            is_cancelled = run.failed.exit_code == ExitCode.INTERRUPTED
+            return "stopped" if is_cancelled else f"failed: {run.failed.message}"
         return decision_line(run).partition(" (")[0] if run.finished else "running"
 
     def setting(self, name: str) -> str | int | float | bool | None:

@@ -67,7 +67,7 @@ def test_escape_stops_a_run_and_the_next_question_is_answered(tmp_path: Path):
             await it.until(lambda: it.records and len(it.records[0].events) >= 3)
             await it.pilot.press("escape")
             await it.until(lambda: it.records[0].is_over)
-            assert it.records[0].verdict == "failed: stopped"
+            assert it.records[0].verdict == "stopped"
             assert it.app.screen is it.main  # no dialog: the person wanted it
             await it.ask()
             assert it.records[1].summary.finished is not None
