@@ -241,7 +241,12 @@ def fold(events: Iterable[Event]) -> RunSummary:
     started = next(stream, None)
     if not isinstance(started, RunStarted):
         raise ValueError("a run starts with run_started")
-    return reduce(_advance, stream, RunSummary(started=started))
+    return advance(RunSummary(started=started), stream)
+
+
+def advance(run: RunSummary, events: Iterable[Event]) -> RunSummary:
+    """Put more events of a run to what is folded already."""
+    return reduce(_advance, events, run)
 
 
 def _advance(run: RunSummary, event: Event) -> RunSummary:

@@ -81,6 +81,11 @@ class Desk:
             reuse=record.reusable,
         )
 
+    def finished(self, query: str, strategy: str) -> Record | None:
+        """The first run that has answered this question so."""
+        runs = (r for r in self.records if r.is_over and (r.query, r.strategy) == (query, strategy))
+        return next((r for r in runs if r.summary and r.summary.finished), None)
+
     def cancel(self) -> tuple[Cancel, ...]:
         """Stop everything that was begun."""
         return tuple(Cancel(job=job) for job in self._jobs)

@@ -1,68 +1,41 @@
-"""The main screen: the question, the six panels, and what the keys do.
+"""The main screen: the question, the panels, and what the keys do.
 
-It owns the state of the session (`Desk`) and is the only place that sends requests; panels are fed and say what the
-person asked of them.
+It is the only place that sends requests to the engine. What was asked, chosen and answered is kept by the `Desk`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal
-from textual.content import Content
+from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Label, Static, Tab, Tabs
+from textual.widgets import Footer, Input, Label
 
-from adaptrag_cli.errors import AdaptRAGError
-from adaptrag_cli.events import (
-    AnyEvent,
-    Candidate,
-    ChunksSelected,
-    DecisionMade,
-    Event,
-    PathRetrieved,
-    RankedChunk,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    TokenGenerated,
-)
+from adaptrag_cli.events import AnyEvent, Candidate, RankedChunk, RunFailed, RunStarted
 from adaptrag_cli.service.protocol import AnyReply, AnyRequest, Failed, Noted, Ready
 from adaptrag_cli.terminal import printable, valid_unicode
-from adaptrag_cli.tui import choices, copying
+from adaptrag_cli.tui import copying, errands
+from adaptrag_cli.tui.comparison import Comparison
+from adaptrag_cli.tui.deck import Deck
 from adaptrag_cli.tui.desk import Desk, Feed
 from adaptrag_cli.tui.launch import Launch
 from adaptrag_cli.tui.messages import ChunkOpened, PromptOpened, SelectionChanged, ThresholdMoved
 from adaptrag_cli.tui.opening import read_in_index
-from adaptrag_cli.tui.panels.answer import AnswerPanel
 from adaptrag_cli.tui.panels.base import Panel
-from adaptrag_cli.tui.panels.decision import DecisionPanel
-from adaptrag_cli.tui.panels.draft import DraftPanel
-from adaptrag_cli.tui.panels.paths import PathsPanel
-from adaptrag_cli.tui.panels.selection import SelectionPanel
-from adaptrag_cli.tui.panels.timeline import TimelinePanel
-from adaptrag_cli.tui.player import Player
+from adaptrag_cli.tui.question_line import QuestionLine
 from adaptrag_cli.tui.record import Flags, Record
-from adaptrag_cli.tui.screens.compare import CompareScreen
 from adaptrag_cli.tui.screens.document import DocumentScreen
 from adaptrag_cli.tui.screens.error import ErrorDialog
 from adaptrag_cli.tui.screens.help import HelpScreen
-from adaptrag_cli.tui.screens.history import HistoryRow, HistoryScreen
-from adaptrag_cli.tui.screens.picker import Choice, Picker
 from adaptrag_cli.tui.screens.prompt import PromptScreen
-from adaptrag_cli.tui.screens.save import SaveDialog
 from adaptrag_cli.tui.status_bar import StatusBar
 from adaptrag_cli.tui.transport_bar import TransportBar
-from adaptrag_cli.uncertainty import Uncertainty, decide
+from adaptrag_cli.tui.what_if import THRESHOLD, WhatIf, next_threshold
 
-_TICK_S = 0.1
-_HIGHEST_THRESHOLD = 10.0
 _NO_ENGINE = "this is a recorded trace, and no model is loaded: start `adaptrag tui` to run questions"
 
 
@@ -107,111 +80,48 @@ class MainScreen(Screen[None]):
         self._launch = launch
         self._send = send
         self.desk = Desk(launch.flags, str(launch.config_file) if launch.config_file else None)
-        self._player: Player | None = None
-        self._changes: dict[str, str | int | float | bool] = {}
-        """What-if settings of the current run that differ from how it was run."""
-        self._follows = True
-        """Whether the tab changes with the stage of the run."""
-        self._comparison: tuple[Record, Record] | None = None
-        self._compare_screen: CompareScreen | None = None
-
-    # --- what is on the screen
+        self.what_if = WhatIf()
+        self._comparison: Comparison | None = None
+        self._deck = Deck()
+        self._status = StatusBar()
+        self._question = QuestionLine()
+        self._input = Input(placeholder="a question about your documents, then Enter", compact=True)
+        self.transport = TransportBar()
 
     def compose(self) -> ComposeResult:
-        yield StatusBar()
+        yield self._status
         with Horizontal(id="ask"):
             yield Label("Ask", id="ask-label")
-            yield Input(placeholder="a question about your documents, then Enter", compact=True)
-        yield Static(id="question-line", markup=False)
-        yield Tabs(*(Tab(f"{panel.number} {panel.title}", id=f"tab-{panel.number}") for panel in _PANELS), id="tabs")
-        with Container(id="deck"):
-            for kind in _PANELS:
-                yield kind()
-        yield TransportBar()
+            yield self._input
+        yield self._question
+        yield self._deck
+        yield self.transport
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        for panel in self._panels:
-            panel.begin()
-        self._activate(1)
-        self.set_interval(_TICK_S, self._tick)
         if self._launch.is_replay:
             self._open_trace()
             return
         self._send(self.desk.prepare())
-        self.query_one(StatusBar).note("starting")
+        self._status.note("starting")
         if self._launch.question:
             self._ask(self._launch.question)
         else:
-            self.query_one(Input).focus()
-
-    @property
-    def _panels(self) -> list[Panel]:
-        return list(self.query(Panel))
-
-    def _panel(self, number: int) -> Panel:
-        return next(panel for panel in self._panels if panel.number == number)
-
-    @property
-    def _is_tabbed(self) -> bool:
-        return self.has_class("-slim") or self.has_class("-short")
-
-    def _activate(self, number: int) -> None:
-        """Make a panel the one that a small screen shows."""
-        for panel in self._panels:
-            panel.set_class(panel.number == number, "active")
-        tabs = self.query_one("#tabs", Tabs)
-        if tabs.active != f"tab-{number}":
-            with self.prevent(Tabs.TabActivated):
-                tabs.active = f"tab-{number}"
+            self._input.focus()
 
     # --- a run on the screen
 
     def _show_record(self, record: Record, events: Sequence[AnyEvent] | None = None) -> None:
-        """Put a run on the screen, from its beginning."""
+        """Put a run on the screen: all of it, or only these events."""
         self.desk.current = record
-        self._changes.clear()
-        self._follows = True
+        self.what_if = WhatIf(record)
         self.set_focus(None)  # a panel may hide what has the focus, which would then fall to the question
-        shown = record.events if events is None else events
-        for panel in self._panels:
-            panel.begin()
-            panel.show(shown)
+        self._deck.begin(record.events if events is None else events)
         if events is None and record.unconsulted:
-            self._show_unconsulted(record.unconsulted)
-        self._tell_question()
+            self._deck.show_look_up(record.unconsulted, consulted=False)
+        self._question.show(record)
         self.refresh_bindings()
-        self.call_after_refresh(self._active_panel().enter)
-
-    def _show_unconsulted(self, events: Sequence[Event]) -> None:
-        for panel in (self._panel(3), self._panel(4)):
-            panel.show(events, consulted=False)
-
-    def _tell_question(self) -> None:
-        record = self.desk.current
-        line = self.query_one("#question-line", Static)
-        if record is None:
-            line.update(Content.styled("Type a question above, or press ? for help.", "$text-muted"))
-            return
-        width = max(20, self.size.width - 2)
-        verdict = printable(record.verdict)
-        head = f"#{record.number} "
-        room = max(10, width - len(head) - len(verdict) - 3)
-        question = printable(" ".join(record.query.split()))
-        if len(question) > room:
-            question = question[: room - 1] + "…"
-        line.update(Content.assemble((head, "$text-muted"), (question, "bold"), "   ", (verdict, "$text-muted")))
-
-    def on_resize(self) -> None:
-        self._tell_question()
-
-    def _follow(self, events: Sequence[Event]) -> None:
-        """On a small screen, turn to the panel where things happen."""
-        if not (self._follows and self._is_tabbed):
-            return
-        number = next((n for event in reversed(events) if (n := _panel_of(event))), 0)
-        if number:
-            self._activate(number)
+        self.call_after_refresh(self._deck.enter)
 
     # --- the engine's replies
 
@@ -220,13 +130,13 @@ class MainScreen(Screen[None]):
         for reply in replies:
             match reply:
                 case Noted():
-                    self.query_one(StatusBar).note(reply.text)
+                    self._status.note(reply.text)
                 case Ready():
                     self._tell_ready(reply)
                 case Failed(error="RunCancelled"):
-                    pass  # the person stopped it before it began
+                    self._status.note("")  # the person stopped it before it began
                 case Failed():
-                    self.query_one(StatusBar).note("")
+                    self._status.note("")
                     self._tell_error("This did not work", reply.message, reply.hint)
         for feed in self.desk.take(replies):
             self._feed(feed)
@@ -241,54 +151,43 @@ class MainScreen(Screen[None]):
         )
         for feed in self.desk.fail_all(failure):
             self._feed(feed)
-        self.query_one(StatusBar).note("model not loaded")
+        self._status.note("model not loaded")
         self.app.push_screen(ErrorDialog("The engine stopped", failure.message, failure.hint, last_words))
 
     def _tell_ready(self, ready: Ready) -> None:
-        self.query_one(StatusBar).show_ready(ready)
+        self._status.show_ready(ready)
         if not self.desk.is_busy:  # a run's own warnings stand in its trace
             for warning in ready.warnings:
                 self.notify(printable(warning.message), severity="warning", markup=False)
 
     def _feed(self, feed: Feed) -> None:
-        if self._comparison and feed.record in self._comparison:
-            self._feed_comparison(feed.record)
-        if feed.record is self.desk.current and self._player is None:
-            self._feed_panels(feed)
+        if feed.record is self.desk.current and self.transport.player is None and feed.events:
+            if feed.purpose == "run":
+                self._deck.show(feed.events)
+            else:
+                self._deck.show_look_up(feed.events, consulted=feed.record.was_looked_up)
+        if self._comparison and self._comparison.concerns(feed.record):
+            self._compare(feed.record)
         if feed.is_over:
             self._end(feed)
 
-    def _feed_panels(self, feed: Feed) -> None:
-        if not feed.events:
-            return
-        if feed.purpose == "run":
-            for panel in self._panels:
-                panel.show(feed.events)
-            self._follow(feed.events)
-        elif feed.purpose == "unconsulted":
-            self._show_unconsulted(feed.events)
-        else:
-            self._panel(3).show(feed.events, consulted=not feed.record.unconsulted)
-            self._panel(4).show(feed.events, consulted=not feed.record.unconsulted)
-        self._tell_question()
-
     def _end(self, feed: Feed) -> None:
-        self.query_one(StatusBar).note("")
+        self._status.note("")
         failure = feed.events[-1] if feed.events else None
         if isinstance(failure, RunFailed) and failure.error not in {"RunCancelled", "EngineEnded"}:
             self._tell_error("The run failed", failure.message, failure.hint)
         if feed.purpose == "run" and not feed.record.events and self.desk.current is not None:
             self._show_record(self.desk.current)
         if self.focused is None and self.is_current:
-            self._active_panel().enter()
-        self._tell_question()
+            self._deck.enter()
+        self._question.show(self.desk.current)
         self.refresh_bindings()
 
     def _tell_error(self, title: str, message: str, remedy: str) -> None:
         self.app.push_screen(ErrorDialog(title, message, remedy))
 
-    def _report(self, error: AdaptRAGError) -> None:
-        self._tell_error("This did not work", error.message, error.hint)
+    def _say(self, text: str, *, is_warning: bool = False) -> None:
+        self.notify(printable(text), severity="warning" if is_warning else "information", markup=False)
 
     # --- asking
 
@@ -296,41 +195,38 @@ class MainScreen(Screen[None]):
     def _submit(self, message: Input.Submitted) -> None:
         query = valid_unicode(message.value).strip()
         if self._launch.is_replay:
-            self.notify(_NO_ENGINE, severity="warning", markup=False)
+            self._say(_NO_ENGINE, is_warning=True)
         elif query:
             self._ask(query)
 
     def _ask(self, query: str, *, flags: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Record | None:
         if self.desk.running:
-            self.notify("a question is being answered: Esc stops it", severity="warning", markup=False)
+            self._say("a question is being answered: Esc stops it", is_warning=True)
             return None
         self._stop_playing()
         request = self.desk.ask(query, flags=flags, reuse=reuse)
         record = self.desk.records[-1]
-        self._activate(1)
+        self._deck.bring_forward(1)
         self._show_record(record)
         self._send(request)
         return record
 
     def action_question(self) -> None:
         """Type a question and press Enter."""
-        self.query_one(Input).focus()
+        self._input.focus()
 
     def action_stop(self) -> None:
         """Stop what runs; when nothing runs, undo the what-if, or leave the question."""
         if self.desk.is_busy:
             for request in self.desk.cancel():
                 self._send(request)
-            self.query_one(StatusBar).note("stopping")
-        elif self._changes and self.desk.current:
+            self._status.note("stopping")
+        elif self.what_if.changes and self.desk.current:
             self._show_record(self.desk.current)
-        elif self._player and not self._launch.is_replay:
+        elif self.transport.player and not self._launch.is_replay:
             self._stop_playing()
-        elif self.focused is self.query_one(Input):
-            self._active_panel().enter()
-
-    def _active_panel(self) -> Panel:
-        return next(panel for panel in self._panels if panel.has_class("active"))
+        elif self.focused is self._input:
+            self._deck.enter()
 
     # --- what if
 
@@ -338,11 +234,11 @@ class MainScreen(Screen[None]):
         """The current run, if it is over and the engine can do something with it."""
         record = self.desk.current
         if self._launch.is_replay:  # a panel asked, not a key
-            self.notify(_NO_ENGINE, severity="warning", markup=False)
+            self._say(_NO_ENGINE, is_warning=True)
         elif record is None:
-            self.notify("ask a question first", markup=False)
+            self._say("ask a question first")
         elif self.desk.is_busy or not record.is_over:
-            self.notify("wait until the run is over, or stop it with Esc", markup=False)
+            self._say("wait until the run is over, or stop it with Esc")
         else:
             return record
         return None
@@ -352,26 +248,23 @@ class MainScreen(Screen[None]):
         record = self._finished_record()
         if record is None:
             return
-        run = record.summary
-        if run is not None and run.paths:
-            self.notify("this question was looked up: see panels 3 and 4", markup=False)
-        elif record.unconsulted:
-            self._show_unconsulted(record.unconsulted)
-            self._turn_to(3)
+        if record.was_looked_up:
+            self._say("this question was looked up: see panels 3 and 4")
+            return
+        self._turn_to(3)
+        if record.unconsulted:
+            self._deck.show_look_up(record.unconsulted, consulted=False)
         else:
-            self._turn_to(3)
-            self.query_one(StatusBar).note("looking up")
+            self._status.note("looking up")
             self._send(self.desk.look_up(record, "unconsulted"))
 
     def action_threshold(self, direction: int) -> None:
         """Move the threshold; the verdict is judged anew at once."""
-        record = self.desk.current
-        recorded = record.setting("threshold") if record else None
-        if not isinstance(recorded, int | float):
-            self.notify("this run has no threshold", markup=False)
-            return
-        now = float(self._changes.get("ask.threshold", recorded))
-        self._judge_at(_next_threshold(now, direction))
+        now = self.what_if.threshold
+        if now is None:
+            self._say("this run compares with no threshold")
+        else:
+            self._judge_at(next_threshold(now, direction))
 
     @on(ThresholdMoved)
     def _move_threshold(self, message: ThresholdMoved) -> None:
@@ -379,182 +272,106 @@ class MainScreen(Screen[None]):
 
     def _judge_at(self, threshold: float) -> None:
         record = self.desk.current
-        if record is None or not record.is_over:
-            return
-        if threshold == record.setting("threshold"):
-            self._changes.pop("ask.threshold", None)
-        else:
-            self._changes["ask.threshold"] = threshold
-        panel = self._panel(2)
-        assert isinstance(panel, DecisionPanel)
-        panel.judge_at(threshold)
-        if self._is_tabbed:
-            self._activate(2)
-        self.refresh_bindings()
+        if record is not None and record.is_over:
+            self.what_if.move_threshold(threshold)
+            self._deck.judge_at(threshold)
 
     @on(SelectionChanged)
     def _change_selection(self, message: SelectionChanged) -> None:
         record = self._finished_record()
         if record is None:
             return
-        self._changes |= message.changes
-        purpose: Literal["what_if", "unconsulted"] = (
-            "what_if" if record.unconsulted or (record.summary and record.summary.paths) else "unconsulted"
-        )
-        self._send(self.desk.look_up(record, purpose, self._selection_changes()))
-
-    def _selection_changes(self) -> dict[str, str | int | float | bool]:
-        return {name: value for name, value in self._changes.items() if name != "ask.threshold"}
+        self.what_if.change(message.changes)
+        is_first = not record.was_looked_up and not record.unconsulted
+        request = self.desk.look_up(record, "unconsulted" if is_first else "what_if", self.what_if.selection)
+        self._send(request)
 
     def action_other_branch(self) -> None:
         """Run with the what-if settings; draft and pseudo-context are not written again."""
-        record = self._finished_record()
+        record, what_if = self._finished_record(), self.what_if
         if record is None:
             return
-        if not self._changes:
-            self.notify("move the threshold with [ ] or change the selection first", markup=False)
-            return
-        if not self._selection_changes() and not self._flips(record):
-            self.notify(f"at {self._changes['ask.threshold']:g} the verdict stays the same", markup=False)
-            return
-        self._ask(record.query, flags={**record.flags, **self._changes}, reuse=record.reusable)
-
-    def _flips(self, record: Record) -> bool:
-        decision = record.summary.decision if record.summary else None
-        if decision is None or decision.threshold is None:
-            return False
-        threshold = float(self._changes["ask.threshold"])
-        return decide(Uncertainty(value=decision.uncertainty), threshold).retrieve != decision.retrieve
+        if not what_if.changes:
+            self._say("move the threshold with [ ] or change the selection first")
+        elif not what_if.selection and not what_if.flips:
+            self._say(f"at {what_if.changes[THRESHOLD]} the verdict stays the same")
+        else:
+            self._ask(record.query, flags={**record.flags, **what_if.changes}, reuse=record.reusable)
 
     def action_keep(self) -> None:
         """Use the what-if settings for the questions to come."""
-        if not self._changes:
-            self.notify("nothing was changed", markup=False)
+        changes = self.what_if.changes
+        if not changes:
+            self._say("nothing was changed")
             return
-        self.desk.choices |= self._changes
-        kept = ", ".join(f"{name.removeprefix('ask.')} = {value}" for name, value in self._changes.items())
-        self.notify(f"kept for the next questions: {kept}", markup=False)
+        self.desk.choices |= changes
+        kept = ", ".join(f"{name.removeprefix('ask.')} = {value}" for name, value in changes.items())
+        self._say(f"kept for the next questions: {kept}")
         self._send(self.desk.prepare())
-
-    # --- compare
 
     @work
     async def action_compare(self) -> None:
         """Run the same question under another strategy and see both."""
         record = self._finished_record()
-        if record is None:
+        name = await errands.choose_other_strategy(self.app, record) if record else None
+        if record is None or name is None:
             return
-        others = [choice for choice in choices.strategies() if choice.value != record.strategy]
-        others.sort(key=lambda choice: choice.value != "always")  # what most tools do is what most want to compare with
-        name = await self.app.push_screen_wait(Picker("Compare with strategy", others, ""))
-        if name is None:
-            return
-        known = next(
-            (r for r in self.desk.records if r.is_over and r.query == record.query and r.strategy == name), None
+        other = self.desk.finished(record.query, name) or self._ask(
+            record.query, flags={**record.flags, "ask.strategy": name}, reuse=record.reusable
         )
-        other = known or self._ask(record.query, flags={**record.flags, "ask.strategy": name}, reuse=record.reusable)
-        if other is None:
-            return
-        self._comparison, self._compare_screen = (record, other), None
-        self._feed_comparison(other)
+        if other is not None:
+            self._comparison = Comparison(record, other)
+            self._compare(other)
 
-    def _feed_comparison(self, changed: Record) -> None:
-        assert self._comparison is not None
-        left, right = (record.summary for record in self._comparison)
-        if left is None or right is None:
-            return
-        if self._compare_screen is None:
-            self._compare_screen = CompareScreen(left, right)
-            self.app.push_screen(self._compare_screen, lambda _: self._forget_comparison())
-        elif self._compare_screen.is_current:
-            is_left = changed is self._comparison[0]
-            self._compare_screen.update("left" if is_left else "right", left if is_left else right)
+    def _compare(self, changed: Record) -> None:
+        screen = self._comparison.news(changed) if self._comparison else None
+        if screen is not None:
+            self.app.push_screen(screen, self._end_comparison)
 
-    def _forget_comparison(self) -> None:
-        self._comparison = self._compare_screen = None
+    def _end_comparison(self, _: None) -> None:
+        self._comparison = None
 
     # --- history, choices, files
 
     @work
     async def action_history(self) -> None:
         """Reopen a question of this session."""
-        rows = [_history_row(record) for record in reversed(self.desk.records)]
-        number = await self.app.push_screen_wait(HistoryScreen(rows))
-        if number is not None:
+        record = await errands.choose_record(self.app, self.desk.records)
+        if record is not None:
             self._stop_playing()
-            self._show_record(next(record for record in self.desk.records if record.number == number))
+            self._show_record(record)
 
     @work
     async def action_choose(self) -> None:
         """Choose strategy, model or index for the questions to come."""
-        ready = self.desk.ready
-        kinds = [
-            Choice(value="ask.strategy", label="Strategy", detail=ready.strategy if ready else ""),
-            Choice(value="models.answer", label="Model", detail=ready.model if ready else ""),
-            Choice(value="index.name", label="Index", detail=ready.index if ready else ""),
-        ]
-        setting = await self.app.push_screen_wait(Picker("Choose", kinds, "ask.strategy"))
-        if setting is None:
-            return
-        try:
-            offered = choices.offered(setting, self.desk.choices, self._launch.config_file)
-        except AdaptRAGError as error:
-            self._report(error)
-            return
-        current = next(kind.detail for kind in kinds if kind.value == setting)
-        value = await self.app.push_screen_wait(Picker(f"Choose {setting.partition('.')[2]}", offered, current))
-        if value is not None and value != current:
-            self.desk.choices[setting] = value
+        if await errands.choose(self.app, self.desk, self._launch.config_file):
             self._send(self.desk.prepare())
 
     @work
     async def action_save(self) -> None:
         """Save the run as a trace."""
-        record = self.desk.current
-        if record is None or not record.is_over:
-            self.notify("there is no finished run to save", markup=False)
-            return
-        path = await self.app.push_screen_wait(SaveDialog("Save the trace", Path(f"run-{record.number}.jsonl")))
-        if path is not None:
-            self._write(partial(copying.save_trace, record, path), path)
+        if record := self._record_to("save"):
+            await errands.save(self.app, record)
 
     @work
     async def action_export(self) -> None:
         """Export the run as a page, or the screen as a picture."""
-        record = self.desk.current
-        if record is None or not record.is_over:
-            self.notify("there is no finished run to export", markup=False)
-            return
-        picture = copying.without_remote_fonts(self.app.export_screenshot(title=f"AdaptRAG: {printable(record.query)}"))
-        kinds = [
-            Choice(value="html", label="HTML page", detail="the whole run on one page, to read or to mail"),
-            Choice(value="svg", label="SVG picture", detail="this screen as it is"),
-        ]
-        kind = await self.app.push_screen_wait(Picker("Export", kinds, "html"))
-        if kind is None:
-            return
-        path = await self.app.push_screen_wait(SaveDialog("Export to", Path(f"run-{record.number}.{kind}")))
-        if path is not None and kind == "html":
-            self._write(partial(copying.save_page, record, path), path)
-        elif path is not None:
-            self._write(partial(copying.save_text, picture, path), path)
-
-    def _write(self, save: Callable[[], None], path: Path) -> None:
-        try:
-            save()
-        except AdaptRAGError as error:
-            self._report(error)
-        else:
-            self.notify(f"written: {printable(str(path))}", markup=False)
+        if record := self._record_to("export"):
+            await errands.export(self.app, record)
 
     def action_copy(self) -> None:
         """Copy the answer with its sources."""
-        run = self.desk.current.summary if self.desk.current else None
-        if run is None or run.finished is None:
-            self.notify("there is no answer to copy", markup=False)
-            return
-        self.app.copy_to_clipboard(copying.answer_with_sources(run))
-        self.notify("copied: the answer with its sources", markup=False)
+        record = self._record_to("copy")
+        if record and record.summary:
+            self.app.copy_to_clipboard(copying.answer_with_sources(record.summary))
+            self._say("copied: the answer with its sources")
+
+    def _record_to(self, what: str) -> Record | None:
+        record = self.desk.current
+        if record is None or not record.is_over:
+            self._say(f"there is no finished run to {what}")
+            return None
+        return record
 
     @on(ChunkOpened)
     def _open_chunk(self, message: ChunkOpened) -> None:
@@ -573,33 +390,22 @@ class MainScreen(Screen[None]):
 
     # --- moving about
 
-    @on(Tabs.TabActivated, "#tabs")
-    def _turn_tab(self, message: Tabs.TabActivated) -> None:
-        self._follows = False
-        self._activate(int(str(message.tab.id).removeprefix("tab-")))
-
     def action_panel(self, number: int) -> None:
         """Go to a panel."""
-        self._follows = False
         self._turn_to(number)
 
     def _turn_to(self, number: int) -> None:
         if self.maximized is not None:
             self.minimize()
-        self._activate(number)
-        self.call_after_refresh(self._panel(number).enter)
+        self._deck.turn_to(number)
 
     def action_maximise(self) -> None:
         """Let the focused panel fill the screen, or give the room back."""
         if self.maximized is not None:
             self.minimize()
             return
-        focused = self.focused
-        panel = (
-            next((node for node in focused.ancestors_with_self if isinstance(node, Panel)), None) if focused else None
-        )
-        if panel is not None:
-            self.maximize(panel, container=False)
+        chain = self.focused.ancestors_with_self if self.focused else ()
+        self.maximize(next((node for node in chain if isinstance(node, Panel)), self._deck.front), container=False)
 
     def action_help(self) -> None:
         """Explain the numbers and the keys."""
@@ -634,119 +440,56 @@ class MainScreen(Screen[None]):
         """Keys of the player exist while something is played, those of the engine where there is one."""
         if self._launch.is_replay:
             return action not in self._ENGINE_ACTIONS
-        return action not in self._PLAYER_ACTIONS or self._player is not None
+        return action not in self._PLAYER_ACTIONS or self.transport.player is not None
 
     # --- replay
 
     def _open_trace(self) -> None:
-        start = self._launch.trace[0]
-        record = self.desk.add(Record(number=1, query=getattr(start, "query", ""), flags=self._launch.flags))
-        record.events = list(self._launch.trace)
-        if record.started is not None:
-            self.query_one(StatusBar).show_recorded(record.started)
-        self._player = Player(record.events)
-        self._show_record(record, ())
-        self._player.toggle()
-        self._show_transport()
+        start, *_ = events = self._launch.trace
+        assert isinstance(start, RunStarted)
+        record = self.desk.add(Record(number=1, query=start.query, flags=self._launch.flags, events=list(events)))
+        self._status.show_recorded(start)
+        self._play(record)
 
     def action_play_again(self) -> None:
         """Play the current run from its beginning."""
-        record = self.desk.current
-        if record is None or not record.is_over:
-            self.notify("there is no finished run to play", markup=False)
-            return
-        self._player = Player(record.events)
-        self._show_record(record, ())
-        self._player.toggle()
-        self._show_transport()
+        if record := self._record_to("play"):
+            self._play(record)
+
+    def _play(self, record: Record) -> None:
+        self.desk.current = record
+        self.transport.open(record.events)
 
     def action_play(self) -> None:
         """Play or pause."""
-        if self._player is None:
-            return
-        if self._player.is_at_end and self.desk.current is not None:
-            self._show_record(self.desk.current, ())
-        self._player.toggle()
-        self._show_transport()
+        self.transport.toggle()
 
     def action_step(self) -> None:
         """Show one event more."""
-        if self._player is not None:
-            self._show_played(self._player.step())
+        self.transport.step()
 
     def action_play_to_end(self) -> None:
         """Show all that is left."""
-        if self._player is not None:
-            self._show_played(self._player.finish())
+        self.transport.finish()
 
     def action_speed(self, step: int) -> None:
         """Play faster or slower."""
-        if self._player is not None:
-            self._player.change_speed(step)
-            self._show_transport()
+        self.transport.change_speed(step)
 
-    def _tick(self) -> None:
-        if self._player is not None and self._player.is_playing:
-            self._show_played(self._player.advance(_TICK_S * 1000))
+    @on(TransportBar.Rewound)
+    def _rewind(self) -> None:
+        if self.desk.current is not None:
+            self._show_record(self.desk.current, ())
 
-    def _show_played(self, events: Sequence[AnyEvent]) -> None:
-        if events:
-            for panel in self._panels:
-                panel.show(events)
-            self._follow(events)
-        self._show_transport()
-
-    def _show_transport(self) -> None:
-        self.query_one(TransportBar).show(self._player)
-        self.refresh_bindings()
+    @on(TransportBar.Played)
+    def _show_played(self, message: TransportBar.Played) -> None:
+        self._deck.show(message.events)
 
     def _stop_playing(self) -> None:
         """Leave the player; what it played is shown whole."""
-        if self._player is None or self._launch.is_replay:
-            return
-        rest = self._player.finish()
-        self._player = None
-        for panel in self._panels:
-            panel.show(rest)
-        self._show_transport()
-
-
-_PANELS: tuple[type[Panel], ...] = (DraftPanel, DecisionPanel, PathsPanel, SelectionPanel, AnswerPanel, TimelinePanel)
-
-
-def _panel_of(event: Event) -> int:
-    """The panel where this event is best seen."""
-    match event:
-        case TokenGenerated(phase="draft"):
-            return 1
-        case DecisionMade():
-            return 2
-        case PathRetrieved() | TokenGenerated(phase="pseudo_context"):
-            return 3
-        case ChunksSelected():
-            return 4
-        case TokenGenerated(phase="answer") | RunFinished() | RunFailed():
-            return 5
-    return 0
-
-
-def _next_threshold(now: float, direction: int) -> float:
-    """One step: hundredths up to a tenth, twentieths above."""
-    step = 0.01 if now < 0.1 or (now <= 0.1 and direction < 0) else 0.05
-    return min(max(round(now + direction * step, 6), 0.0), _HIGHEST_THRESHOLD)
-
-
-def _history_row(record: Record) -> HistoryRow:
-    run = record.summary
-    end = run.finished if run else None
-    return HistoryRow(
-        number=record.number,
-        question=record.query,
-        verdict=record.verdict,
-        answer=end.answer if end else "",
-        strategy=record.strategy,
-        seconds=run.total_ms / 1000 if run else 0.0,
-    )
+        if self.transport.player is not None and not self._launch.is_replay:
+            self._deck.show(self.transport.close())
+            self.refresh_bindings()
 
 
 def _runner(screen: MainScreen, action: str) -> Callable[[], object]:

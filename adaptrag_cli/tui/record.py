@@ -10,7 +10,7 @@ import msgspec
 from adaptrag_cli.errors import ExitCode
 from adaptrag_cli.events import AnyEvent, RunFailed, RunFinished, RunStarted
 from adaptrag_cli.render import decision_line
-from adaptrag_cli.trace import RunSummary, fold
+from adaptrag_cli.trace import RunSummary, advance, fold
 
 Flags = Mapping[str, str | int | float | bool]
 
@@ -26,6 +26,8 @@ class Record:
     events: list[AnyEvent] = field(default_factory=list)
     unconsulted: list[AnyEvent] = field(default_factory=list)
     """What would have been looked up, when nothing was."""
+    _summary: RunSummary | None = None
+    _folded: int = 0
 
     @property
     def started(self) -> RunStarted | None:
@@ -38,8 +40,19 @@ class Record:
 
     @property
     def summary(self) -> RunSummary | None:
-        """The run as a whole; None before its first event."""
-        return fold(self.events) if self.events else None
+        """The run as a whole, so far; None before its first event. Events that were folded are not folded again."""
+        if self._summary is None and self.events:
+            self._summary = fold(self.events[:1])
+            self._folded = 1
+        if self._summary is not None and self._folded < len(self.events):
+            self._summary = advance(self._summary, self.events[self._folded :])
+            self._folded = len(self.events)
+        return self._summary
+
+    @property
+    def was_looked_up(self) -> bool:
+        """Whether a search was made for the answer."""
+        return self.summary is not None and bool(self.summary.paths)
 
     @property
     def unconsulted_summary(self) -> RunSummary | None:
@@ -57,18 +70,14 @@ class Record:
     @property
     def verdict(self) -> str:
         """In words what was decided, or how the run ended."""
+        if not self.is_over:  # asked five times a second
+            return "running" if self.events else "waiting"
         run = self.summary
-        if run is None:
-            return "waiting"
+        assert run is not None
         if run.failed:
             is_cancelled = run.failed.exit_code == ExitCode.INTERRUPTED
             return "stopped" if is_cancelled else f"failed: {run.failed.message}"
-        return decision_line(run).partition(" (")[0] if run.finished else "running"
-
-    def setting(self, name: str) -> str | int | float | bool | None:
-        """The value of a setting as the run used it."""
-        settings = self.started.settings if self.started else ()
-        return next((setting.value for setting in settings if setting.name == name), None)
+        return decision_line(run).partition(" (")[0]
 
     def fail(self, failure: RunFailed) -> RunFailed:
         """End the run from outside, as when the engine's process died; returns the event as it was appended."""

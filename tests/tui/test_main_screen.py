@@ -110,7 +110,7 @@ def test_what_would_have_been_looked_up_is_shown_as_not_consulted(tmp_path: Path
 
 
 def _panel_text(it, number: int) -> str:
-    panel = it.main._panel(number)
+    panel = it.main._deck.panel(number)
     region = panel.region
     lines = it.text().split("\n")[region.y : region.bottom]
     return "\n".join(line[region.x : region.right] for line in lines)
@@ -369,15 +369,15 @@ def test_a_trace_is_played_without_an_engine(tmp_path: Path):
             await it.pilot.press("G")
             await it.pilot.pause()
             assert "21:30" in _panel_text(it, 5)
-            assert it.main._player.is_at_end
+            assert it.main.transport.player.is_at_end
             await it.pilot.press("space", "space")
-            position = it.main._player.position
+            position = it.main.transport.player.position
             await it.pilot.press("full_stop")
-            assert it.main._player.position == position + 1
+            assert it.main.transport.player.position == position + 1
             await it.pilot.press("greater_than_sign")
-            assert it.main._player.speed == 2.0
+            assert it.main.transport.player.speed == 2.0
             await it.pilot.press("less_than_sign", "less_than_sign")
-            assert it.main._player.speed == 0.5
+            assert it.main.transport.player.speed == 0.5
             await it.pilot.press("G", "w", "c", "f")
             await it.pilot.pause()
             assert it.engines == []
