@@ -32,10 +32,10 @@ class QuestionLine(Widget):
     def render(self) -> Content:
         record = self._record
         if record is None:
-            return Content.styled("Type a question above, or press ? for help.", "$text-muted")
+            return Content.styled("Type a question above, or press ? for help.", "dim")
         head, verdict = f"#{record.number} ", printable(record.verdict)
         room = max(_FEWEST, self.content_size.width - len(head) - cell_len(verdict) - 3)
         question = printable(" ".join(record.query.split()))
         if cell_len(question) > room:
             question = f"{set_cell_size(question, room - 1).rstrip()}…"
-        return Content.assemble((head, "$text-muted"), (question, "bold"), "   ", (verdict, "$text-muted"))
+        return Content.assemble((head, "dim"), (question, "bold"), "   ", (verdict, "dim"))

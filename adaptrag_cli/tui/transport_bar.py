@@ -104,6 +104,4 @@ class TransportBar(Widget):
         tail = f"  event {player.position}/{player.length}  {seconds(player.elapsed_ms)} of {seconds(player.total_ms)}"
         room = max(0, self.content_size.width - len(head) - len(tail))
         done = round(room * player.position / player.length)
-        return Content.assemble(
-            (head, "bold"), ("━" * done, "$text-accent"), ("─" * (room - done), "$text-muted"), tail
-        )
+        return Content.assemble((head, "bold"), ("━" * done, "$text-accent"), ("─" * (room - done), "dim"), tail)

@@ -37,9 +37,10 @@ from adaptrag_cli.tui.panels.base import Panel
 
 _EMPTY = "no answer yet"
 _UNJUDGED = "being written: not judged yet, it may turn out to be a guess"
+_HINT = "enter opens a source"
 _CANCELLED = 130
-_AIRY = 12
-"""Rows of the panel from which on a line parts answer and sources."""
+_AIRY = 10
+"""Rows of the panel from which on a line parts the answer, what is said of it, and the sources."""
 _ROOMY = 16
 """And from which on a source takes two lines."""
 _LONGEST_PLACE = 48
@@ -68,9 +69,18 @@ class AnswerPanel(Panel):
         #answer-sources {
             background: transparent; scrollbar-gutter: stable; scrollbar-size: 0 1;
             text-wrap: nowrap; text-overflow: ellipsis;
-            &:focus { background-tint: transparent; }
+            & > .option-list--option-highlighted {
+                background: $primary 15%; color: $foreground; text-style: none;
+            }
+            &:focus {
+                background-tint: transparent;
+                & > .option-list--option-highlighted {
+                    background: $primary 40%; color: $foreground; text-style: none;
+                }
+            }
         }
         &.-airy #answer-scroll { margin-bottom: 1; }
+        &.-parted #answer-notes { margin-top: 1; }
         &.-roomy #answer-state { margin-bottom: 1; }
     }
     """
@@ -83,7 +93,7 @@ class AnswerPanel(Panel):
         self._events: list[Event] = []
         """Of the run that is shown, but for its tokens."""
         self._state: tuple[str, str] = (_EMPTY, "")
-        """What is said of the answer, and the class of its colour."""
+        """What is being done, and the class of its colour; nothing when it is done."""
         self._fresh: list[str] = []
         """Tokens of this batch."""
         self._tail = ""
@@ -196,8 +206,7 @@ class AnswerPanel(Panel):
 
     def _finish(self, end: RunFinished) -> None:
         run = fold(self._events)
-        verdict, *notes = verdict_lines(run)
-        self._state = (verdict, "")
+        self._state = ("", "")
         self._fresh.clear()
         self._text.clear()
         if end.extraction == "cited":
@@ -208,7 +217,7 @@ class AnswerPanel(Panel):
         else:
             self._text.append(end.answer or "(blank)", "" if end.answer else "dim")
         self._notes.clear()
-        for line in (*notes, *map(warning_line, run.warnings)):
+        for line in (*verdict_lines(run), *map(warning_line, run.warnings)):
             self._note(line)
         self._sources = _sources(run)
 
@@ -227,6 +236,7 @@ class AnswerPanel(Panel):
     def _tell_state(self) -> None:
         text, kind = self._state
         state = self.query_one("#answer-state", Static)
+        state.display = bool(text)
         state.update(Content(printable(text)))
         state.set_classes(kind)
 
@@ -246,11 +256,16 @@ class AnswerPanel(Panel):
     def _list_sources(self) -> None:
         rows, at = self._rows(), self._list.highlighted
         self._list.display = bool(rows)
+        self.border_subtitle = _HINT if rows else None
         width = max(20, self.content_size.width - 1)  # the scrollbar's place
         lines = _source_lines(rows, width, is_roomy=self._is_roomy)
         self._list.set_options(Option(line) for line in lines)
         if rows:
             self._list.highlighted = min(at or 0, len(rows) - 1)
+
+    @property
+    def _is_airy(self) -> bool:
+        return self.content_size.height >= _AIRY
 
     @property
     def _is_roomy(self) -> bool:
@@ -259,18 +274,23 @@ class AnswerPanel(Panel):
     def _fit(self) -> None:
         """Give the answer what it needs, and the sources half of the rows or what the answer leaves."""
         self._notes.display = self._notes.has_text
+        is_parted = self._is_airy and self._text.has_text and self._notes.has_text
+        self.set_class(is_parted, "-parted")
         width, height = self.content_size
-        gaps = (height >= _AIRY) + self._is_roomy
-        state = 1 if cell_len(self._state[0]) <= width else 2
-        text = self._text.height_for(width - 1) + self._notes.height_for(width - 1)
+        free = max(2, height - self._state_rows(width) - self._is_airy)
+        text = self._text.height_for(width - 1) + self._notes.height_for(width - 1) + is_parted
         sources = len(self._rows()) * (2 if self._is_roomy else 1)
-        free = max(2, height - state - gaps)
         sources = min(sources, max(free // 2, free - text))
         self._list.styles.max_height = sources
         self._scroll.styles.height = max(1, min(text, free - sources))  # `auto` would wrap it for two widths
 
+    def _state_rows(self, width: int) -> int:
+        """With the line below it."""
+        text, _ = self._state
+        return (1 if cell_len(text) <= width else 2) + self._is_roomy if text else 0
+
     def on_resize(self) -> None:
-        self.set_class(self.content_size.height >= _AIRY, "-airy")
+        self.set_class(self._is_airy, "-airy")
         self.set_class(self._is_roomy, "-roomy")
         self._list_sources()
         self._fit()

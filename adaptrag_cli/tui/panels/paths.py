@@ -297,9 +297,9 @@ class PathsPanel(Panel):
             parts = [] if count is None else [f"{count} chunk{'' if count == 1 else 's'}"]
             if retrieved is not None and not is_switch:
                 parts.insert(0, printable(retrieved.retriever))
-            style = "bold" if not is_switch else "bold reverse" if head.path == self._chosen else "$text-muted"
+            style = "bold" if not is_switch else "bold reverse" if head.path == self._chosen else "dim"
             name = f" {_NAMES[head.path]} " if is_switch else _NAMES[head.path]
-            head.update(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "$text-muted")))
+            head.update(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "dim")))
 
     @property
     def _is_unconsulted(self) -> bool:

@@ -265,7 +265,7 @@ class SelectionPanel(Panel):
         is_unconsulted = self._shown is not None and not self._state.is_consulted
         hint = _HINT + (", p picture" if self.has_class("-switch") else "")
         parts = [(NOT_CONSULTED, "bold"), ("  ", "")] if is_unconsulted else []
-        self.border_subtitle = Content.assemble(*parts, (hint, "$text-muted")) if self._shown else None
+        self.border_subtitle = Content.assemble(*parts, (hint, "")) if self._shown else None
 
 
 def _be(count: int) -> str:
