@@ -31,8 +31,8 @@ _GUTTER = "▌ "
 class FlowingText(Widget):
     """As high as its lines; put it into something that scrolls, with a stable scrollbar gutter.
 
-    Styles: `strong`, `marker`, `dim`, `unjudged` (may turn out otherwise), `chunk` (also marked at the left edge, where
-    `has_gutter` leaves room for it).
+    Styles: `strong`, `marker`, `dim`, `unjudged` (may turn out otherwise), `chunk` (a block of whole lines, marked at
+    the left edge where `has_gutter` leaves room for it).
     """
 
     COMPONENT_CLASSES = {  # noqa: RUF012 - declared so by Textual
@@ -62,6 +62,8 @@ class FlowingText(Widget):
         """Runs that `rewind` leaves."""
         self._kept_lines: tuple[int, Line] = (0, ())
         """Lines before the one that the kept runs end in, and that one."""
+        self._chunk: tuple[int, int] | None = None
+        """First and last line of the chunk; None until it is asked for."""
 
     @property
     def has_text(self) -> bool:
@@ -77,7 +79,7 @@ class FlowingText(Widget):
         self._runs.clear()
         self._lines = [()]
         self._kept, self._kept_lines = 0, (0, ())
-        self.refresh(layout=True)
+        self._change()
 
     def append(self, text: str, style: str = "") -> None:
         """Add text behind what there is."""
@@ -85,7 +87,7 @@ class FlowingText(Widget):
         if text:
             self._runs.append((text, style))
             self._flow(text, style)
-            self.refresh(layout=True)
+            self._change()
 
     def keep(self) -> None:
         """Let `rewind` come back to this point."""
@@ -97,6 +99,10 @@ class FlowingText(Widget):
         del self._runs[self._kept :]
         count, last = self._kept_lines
         self._lines[count:] = [last]
+        self._change()
+
+    def _change(self) -> None:
+        self._chunk = None
         self.refresh(layout=True)
 
     def lines_of(self, style: str) -> tuple[int, int] | None:
@@ -116,7 +122,7 @@ class FlowingText(Widget):
         room = max(1, width - self._gutter)
         if room == self._room:
             return
-        self._room, runs, kept = room, self._runs, self._kept
+        self._room, self._chunk, runs, kept = room, None, self._runs, self._kept
         self._lines = [()]
         for number, (text, style) in enumerate(runs):
             if number == kept:
@@ -142,14 +148,19 @@ class FlowingText(Widget):
         if y >= len(self._lines):
             return Strip.blank(self.size.width, self.rich_style)
         line, segments, position = self._lines[y], [], 0
+        is_in_chunk = self._is_in_chunk(y)
         if self._gutter:
-            is_marked = any(name == "chunk" for _, name in line)
-            edge = self._style("edge")
-            segments.append(Segment(_GUTTER if is_marked else " " * self._gutter, edge))
+            segments.append(Segment(_GUTTER if is_in_chunk else " " * self._gutter, self._style("edge")))
         for text, name in self._with_selection(line, y):
             segments.append(Segment(text, self._style(name) + Style.from_meta({"offset": (position, y)})))
             position += len(text)
-        return Strip(segments).adjust_cell_length(self.size.width, self.rich_style)
+        ground = self._style("chunk") if is_in_chunk and self._gutter else self.rich_style
+        return Strip(segments).adjust_cell_length(self.size.width, ground)
+
+    def _is_in_chunk(self, y: int) -> bool:
+        if self._chunk is None:
+            self._chunk = self.lines_of("chunk") or (0, -1)
+        return self._chunk[0] <= y <= self._chunk[1]
 
     def _style(self, name: str) -> Style:
         if name == "selected":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -42,11 +42,30 @@ _NAMES = {
 _HIDDEN = "setup"
 """The stage that holds what belongs to no other; shown only where it took time."""
 _LEAST_MS = 0.5
-_BAR = 8
-_WIDE = 70
 _NAME, _SHORT_NAME = 24, 16
+_TIME = 10
+_CALL = 27
+_ENDED = 8
+_SHORTEST_BAR, _LONGEST_BAR = 6, 40
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 _ROOMY = 16
 """Rows of the panel from which on the set-up is shown below the stages."""
+
+
+class _Columns(NamedTuple):
+    """What a row has room for."""
+
+    name: int
+    bar: int
+    """0 for none."""
+    has_ending: bool
+
+    @classmethod
+    def for_width(cls, width: int) -> _Columns:
+        bar = width - (_NAME + _TIME + 1 + _CALL + _ENDED)
+        if bar >= _SHORTEST_BAR:
+            return cls(_NAME, min(bar, _LONGEST_BAR), True)
+        return cls(_SHORT_NAME, 0, width >= _SHORT_NAME + _TIME + _CALL + _ENDED)
 
 
 @dataclass(kw_only=True)
@@ -93,12 +112,13 @@ class TimelinePanel(Panel):
         #timeline-total { height: auto; max-height: 2; color: $text-muted; }
         #timeline-head { height: 1; color: $text-muted; text-wrap: nowrap; }
         #timeline-rows {
-            height: auto; max-height: 12; background: transparent; scrollbar-size: 0 1;
+            height: auto; max-height: 60%; background: transparent; scrollbar-size: 0 1;
             text-wrap: nowrap; text-overflow: ellipsis;
             &:focus { background-tint: transparent; }
         }
         #timeline-details { height: 1fr; margin-top: 1; display: none; scrollbar-size-vertical: 1; }
         &.-details #timeline-details { display: block; }
+        &.-low #timeline-rows { height: 1fr; max-height: 100%; }
         &.-details.-low #timeline-head { display: none; }
     }
     """
@@ -195,32 +215,34 @@ class TimelinePanel(Panel):
         if not self.is_mounted:
             return
         run = self._run
-        rows = [(name, stage) for name, stage in run.stages.items() if name != _HIDDEN or stage.ms >= _LEAST_MS]
+        rows = [(name, stage) for name, stage in run.stages.items() if name != _HIDDEN]
+        rest = run.stages.get(_HIDDEN)
+        if rest is not None and rest.ms >= _LEAST_MS:
+            rows.append((_HIDDEN, rest))
         table = self.query_one("#timeline-rows", OptionList)
         at = table.highlighted
         self._prompts = [stage.prompt for _, stage in rows]
-        is_wide = self.content_size.width >= _WIDE
+        columns = _Columns.for_width(self.content_size.width)
         longest = max((stage.ms for _, stage in rows), default=0.0)
-        table.set_options(Option(self._row(name, stage, longest, is_wide=is_wide)) for name, stage in rows)
+        table.set_options(Option(self._row(name, stage, longest, columns)) for name, stage in rows)
         if rows:
             table.highlighted = min(at or 0, len(rows) - 1)
+        if run.now and not at:  # nobody has moved in the list, so the stage in work stays in sight
+            table.scroll_end(animate=False)
         table.display = bool(rows) and not (self.has_class("-low") and self.has_class("-details"))
-        self.query_one("#timeline-head", Static).update(Content(_heading(is_wide) if rows else ""))
+        self.query_one("#timeline-head", Static).update(Content(_heading(columns) if rows else ""))
         self.query_one("#timeline-total", Static).update(Content(self._total()))
 
-    def _row(self, name: str, stage: _Stage, longest: float, *, is_wide: bool) -> Content:
+    def _row(self, name: str, stage: _Stage, longest: float, columns: _Columns) -> Content:
         is_now = name == self._run.now
-        share = round(_BAR * stage.ms / longest) if longest else 0
-        parts: list[Content | str | tuple[str, str]] = [
-            (
-                _cell(f"{_NAMES.get(name, name)}{' ...' if is_now else ''}", _NAME if is_wide else _SHORT_NAME),
-                "bold" if is_now else "",
-            ),
+        label = f"{_NAMES.get(name, printable(name))}{' ...' if is_now else ''}"
+        share = stage.ms / longest if longest else 0.0
+        return Content.assemble(
+            (_cell(label, columns.name), "bold" if is_now else ""),
             f"{_time(stage.ms):>8}  ",
-        ]
-        if is_wide:
-            parts += [("█" * share, "$text-accent"), ("·" * (_BAR - share), "$text-muted"), " "]
-        return Content.assemble(*parts, *_call_cells(stage))
+            (_bar(share, columns.bar), "$text-accent"),
+            _call_cells(stage, has_ending=columns.has_ending),
+        )
 
     def _total(self) -> str:
         run = self._run
@@ -264,30 +286,32 @@ class TimelinePanel(Panel):
             self.notify("this stage asks the model nothing", markup=False, timeout=2)
 
 
-def _heading(is_wide: bool) -> str:
-    bar = " " * (_BAR + 1) if is_wide else ""
-    name = _cell("stage", _NAME if is_wide else _SHORT_NAME)
-    return f"{name}{'time':>8}  {bar}{'tok/s':>5} {'prompt':>6} {'reused':>6} {'written':>7}"
+def _heading(columns: _Columns) -> str:
+    bar = " " * (columns.bar + 1) if columns.bar else ""
+    ended = "  ended" if columns.has_ending else ""
+    return f"{'stage':{columns.name}}{'time':>8}  {bar}{'tok/s':>5} {'prompt':>6} {'reused':>6} {'written':>7}{ended}"
 
 
-def _call_cells(stage: _Stage) -> list[str | tuple[str, str]]:
-    """Tokens a second, and tokens of prompt, cache and text; blank where no model was called."""
+def _bar(share: float, cells: int) -> str:
+    """A bar to an eighth of a cell, and a space; a share above none leaves a mark."""
+    if not cells:
+        return ""
+    eighths = min(8 * cells, max(round(8 * cells * share), 1 if share > 0 else 0))
+    return f"{'█' * (eighths // 8)}{_EIGHTHS[eighths % 8].strip()}".ljust(cells + 1)
+
+
+def _call_cells(stage: _Stage, *, has_ending: bool) -> str:
+    """Tokens a second; tokens of prompt, cache and text; what ended it. Blank where no model was called."""
     if stage.is_reused:
-        return [("   handed in: not written again", "$text-muted")]
+        return "handed in: not written again".rjust(_CALL)
     if stage.prompt is None:
-        return []
-    rate = stage.tokens_per_second
-    done = stage.done
-    ended = (
-        ""
-        if done is None or done.stop_reason == "end"
-        else f"  ({'cut off' if done.stop_reason == 'length' else 'stop'})"
-    )
-    return [
+        return ""
+    rate, done = stage.tokens_per_second, stage.done
+    cells = (
         f"{'' if rate is None else f'{rate:.1f}':>5} {stage.prompt.tokens:>6,} "
-        f"{'' if done is None else f'{done.reused_tokens:,}':>6} {stage.written:>7,}",
-        (ended, "$text-muted"),
-    ]
+        f"{'' if done is None else f'{done.reused_tokens:,}':>6} {stage.written:>7,}"
+    )
+    return f"{cells}  {done.stop_reason}" if done is not None and has_ending else cells
 
 
 def _setup(start: RunStarted, width: int) -> str:

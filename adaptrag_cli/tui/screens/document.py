@@ -75,11 +75,12 @@ class DocumentScreen(Screen[None]):
         self.call_after_refresh(self.action_to_chunk)
 
     def _head(self) -> Content:
+        """The place, the document where the place does not name it, and the heading."""
         chunk = self._chunk
-        parts = [Content.styled(printable(chunk.location), "bold")]
-        if chunk.title:
-            parts.append(Content.styled(f"   {printable(chunk.title)}", "$text-muted"))
-        return Content("").join(parts)
+        source = self._document.source if self._document else chunk.document
+        parts = [chunk.title] if source == chunk.document else [chunk.document, chunk.title]
+        told = "".join(f"   {printable(part)}" for part in parts if part)
+        return Content.assemble((printable(chunk.location), "bold"), (told, "dim"))
 
     def action_leave(self) -> None:
         self.dismiss()
