@@ -39,6 +39,7 @@ class Deck(Vertical):
     DEFAULT_CSS = """
     Deck {
         height: 1fr;
+        #tabs Underline > .underline--bar { color: $accent; }
         #panels { height: 1fr; layout: vertical; }
         #panels > Panel { display: none; height: 1fr; }
         #panels > Panel.active { display: block; }

@@ -194,9 +194,7 @@ class MainScreen(Screen[None]):
     @on(Input.Submitted)
     def _submit(self, message: Input.Submitted) -> None:
         query = valid_unicode(message.value).strip()
-        if self._launch.is_replay:
-            self._say(_NO_ENGINE, is_warning=True)
-        elif query:
+        if query:
             self._ask(query)
 
     def _ask(self, query: str, *, flags: Flags | None = None, reuse: Sequence[AnyEvent] = ()) -> Record | None:
@@ -447,6 +445,7 @@ class MainScreen(Screen[None]):
     def _open_trace(self) -> None:
         start, *_ = events = self._launch.trace
         assert isinstance(start, RunStarted)
+        self.query_one("#ask").display = False  # nobody would answer
         record = self.desk.add(Record(number=1, query=start.query, flags=self._launch.flags, events=list(events)))
         self._status.show_recorded(start)
         self._play(record)

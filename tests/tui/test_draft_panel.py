@@ -183,9 +183,21 @@ def test_pointing_shows_probability_entropy_and_alternatives():
         await pilot.press("home", "right", "right")
         await pilot.pause()
         # exp(-0.5) = 0.607; the token itself is no alternative.
-        assert said(panel, "token") == 'token 3 " c"  p 0.607, 1.50 nats  instead: " no" 0.250'
+        assert said(panel, "token") == 'token 3 " c"  p 0.607, 1.50 nats  or " no" 0.250'
 
     drive(panel, [traces.started(), *tokens("a", " b", " c")], test, size=(76, 14))
+
+
+def test_an_alternative_is_told_with_its_number_or_not_at_all():
+    panel = DraftPanel()
+    others = tuple(Alternative(text=text, logprob=math.log(0.125)) for text in ("one", "two", "three"))
+    token = msgspec.structs.replace(tokens("a")[0], alternatives=others)
+
+    async def test(pilot: Pilot[None]) -> None:
+        # 56 columns, of which the box takes 4: 50 are used, and the second would take 13 more.
+        assert said(panel, "token") == 'least sure "a"  p 0.607, 0.05 nats  or "one" 0.125'
+
+    drive(panel, [traces.started(), token], test, size=(56, 14))
 
 
 def test_before_anything_is_pointed_at_the_least_sure_token_is_told():

@@ -394,7 +394,7 @@ def test_a_live_run_and_its_replay_end_with_the_same_screen(tmp_path: Path):
             await it.until(lambda: it.is_idle)
             live = [_panel_text(it, number) for number in range(1, 7)]
             trace = tuple(it.records[0].events)
-        async with driving(tmp_path, launch=Launch(trace=trace), size=(120, 41)) as it:  # one line is the player's
+        async with driving(tmp_path, launch=Launch(trace=trace)) as it:  # its player has the question's line
             await it.pilot.press("G", "1")
             await it.pilot.pause()
             assert [_panel_text(it, number) for number in range(1, 7)] == live

@@ -29,7 +29,7 @@ _NOT_YET = "no decision yet"
 _ROOMY_HEIGHT = 18
 _WITHOUT_THRESHOLD = frozenset({"always", "never"})
 """Strategies that hold the draft against nothing, whatever the settings say."""
-_MEASURES = {"mean_nll": "u is the mean negative log-probability of the draft's tokens, in nats"}
+_MEASURES = {"mean_nll": "u: mean negative log-probability of the draft, in nats"}
 
 
 class DecisionPanel(Panel):

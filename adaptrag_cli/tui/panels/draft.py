@@ -235,23 +235,29 @@ class DraftPanel(Panel):
         if view.step is not None:
             token, head = view.tokens[view.step], f"token {view.step + 1:,}"
         if token is not None:
-            draw = _token_table if self.has_class("-roomy") else _token_line
-            self._say("token", draw(head, token))
+            is_roomy = self.has_class("-roomy")
+            width = self.content_size.width
+            self._say("token", _token_table(head, token) if is_roomy else _token_line(head, token, width))
 
 
 def _others(token: TokenGenerated) -> list[tuple[str, float]]:
     return [(other.text, other.logprob) for other in token.alternatives if other.text != token.text]
 
 
-def _token_line(head: str, token: TokenGenerated) -> Content:
-    others = "  ".join(f"{_shown(text)} {probability(logprob)}" for text, logprob in _others(token))
-    return Content.assemble(
+def _token_line(head: str, token: TokenGenerated, width: int) -> Content:
+    """The token and its alternatives, as many as there is room for: a number is shown whole or not at all."""
+    line = Content.assemble(
         (f"{head} ", _QUIET),
         (_shown(token.text), "bold"),
         f"  p {probability(token.logprob)}, {token.entropy:.2f} nats",
-        ("  instead: " if others else "", _QUIET),
-        others,
     )
+    for number, (text, logprob) in enumerate(_others(token)):
+        more = f"{_shown(text)} {probability(logprob)}"
+        longer = Content.assemble(line, "  ", ("" if number else "or ", _QUIET), more)
+        if longer.cell_length > width:
+            break
+        line = longer
+    return line
 
 
 def _token_table(head: str, token: TokenGenerated) -> Content:
