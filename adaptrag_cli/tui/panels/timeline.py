@@ -114,7 +114,15 @@ class TimelinePanel(Panel):
         #timeline-rows {
             height: auto; max-height: 60%; background: transparent; scrollbar-size: 0 1;
             text-wrap: nowrap; text-overflow: ellipsis;
-            &:focus { background-tint: transparent; }
+            & > .option-list--option-highlighted {
+                background: $primary 15%; color: $foreground; text-style: none;
+            }
+            &:focus {
+                background-tint: transparent;
+                & > .option-list--option-highlighted {
+                    background: $primary 40%; color: $foreground; text-style: none;
+                }
+            }
         }
         #timeline-details { height: 1fr; margin-top: 1; display: none; scrollbar-size-vertical: 1; }
         &.-details #timeline-details { display: block; }
