@@ -102,7 +102,7 @@ def test_a_finished_run_shows_the_times_and_counts_it_was_told():
     )
     # Two tokens 100 ms apart are ten a second, and the bars are 6 cells for the longest: 48 eighths.
     assert said(run) == (
-        "2.3 s, 3 LLM calls, 2 searches, 1,234 prompt tokens (1,100 reused), 56 written",
+        "2.3 s, 3 LLM calls, 2 searches, 1,234 prompt tokens, 56 written",
         [
             "stage                       time         tok/s prompt reused written  ended",
             "draft                      2.0 s  █       10.0     20      4       2  end",
@@ -116,6 +116,34 @@ def test_a_finished_run_shows_the_times_and_counts_it_was_told():
             "setup                      12 ms  ▏",
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (82, "2.3 s, 3 LLM calls, 2 searches, 1,234 prompt tokens (1,100 reused), 56 written"),
+        (81, "2.3 s, 3 LLM calls, 2 searches, 1,234 prompt tokens, 56 written"),
+        (67, "2.3 s, 3 LLM calls, 2 searches, 1,234 prompt tokens, 56 written"),
+        (66, "2.3 s, 3 LLM calls, 2 searches, 1,234 tokens in, 56 out"),
+    ],
+)
+def test_the_totals_take_one_line(width: int, line: str):
+    # 78, 63 and 55 cells; the box takes 4.
+    assert said(timed(traces.retrieved()), size=(width, 16))[0] == line
+
+
+def test_a_run_that_ends_is_shown_from_its_beginning():
+    run = traces.retrieved()
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        table = host.panel.query_one(OptionList)
+        assert table.scroll_offset.y > 0
+        host.panel.show(run[-1:])
+        await pilot.pause()
+        assert table.scroll_offset.y == 0
+
+    answer = next(i for i, event in enumerate(run) if isinstance(event, PromptBuilt) and event.phase == "answer")
+    on(run[: answer + 1], body, size=(59, 8))
 
 
 def test_time_that_belongs_to_no_stage_is_shown_where_there_is_any():
@@ -176,7 +204,8 @@ def test_the_stage_in_work_is_marked_and_what_there_is_is_counted():
         assert [marks for i, marks in enumerate(told) if i == 0 or marks != told[i - 1]] == [
             [], ["draft"], [], ["pseudo-context"], [], ["answer"]
         ]  # fmt: skip
-        assert total(host) == "so far: 2.0 s, 2 LLM calls, 2 searches, 40 prompt tokens (8 reused), 6 written"
+        # Calls that were begun: prompts of 20, 20 and 60 tokens; 2, 4 and 2 tokens were written.
+        assert total(host) == "so far: 2.0 s, 3 LLM calls, 2 searches, 100 prompt tokens, 8 written"
         # Prompt and two tokens, 100 ms each: the prompt's time is not the tokens'.
         assert rows(host)[-2].split() == ["answer", "...", "300", "ms", "██▋", "10.0", "60", "2"]
 
@@ -198,7 +227,7 @@ def test_batches_do_not_matter():
 
 
 def test_a_run_that_failed_says_after_how_long():
-    assert said(traces.failed())[0] == "failed after 0.3 s, 0 LLM calls, 0 searches, 0 prompt tokens, 0 written"
+    assert said(traces.failed())[0] == "failed after 0.3 s, 1 LLM call, 0 searches, 20 prompt tokens, 1 written"
 
 
 def test_a_failure_before_the_run_began_is_nothing_to_time():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -183,19 +184,22 @@ class TimelinePanel(Panel):
             case PromptBuilt():
                 stage.prompt, stage.done, stage.written, stage.is_reused = event, None, 0, False
                 run.now = name
+                self._count(llm_calls=1, prompt_tokens=event.tokens)
             case TokenGenerated():
                 stage.written += 1
                 stage.last_token_ms = event.elapsed_ms
                 if stage.written == 1:
                     stage.first_token_ms = event.elapsed_ms
-                run.now = "" if stage.is_reused else name
+                if not stage.is_reused:
+                    run.now = name
+                    self._count(generated_tokens=1)
             case GenerationFinished():
                 stage.done = event
-                self._count(event)
+                self._count(reused_tokens=event.reused_tokens)
             case GenerationReused():
                 stage.is_reused, stage.written = True, 0
             case PathRetrieved():
-                self._count(event)
+                self._count(searches=1)
             case RunFinished():
                 run.is_over, run.counts = True, event.counts
                 for timing in event.timings:
@@ -203,19 +207,10 @@ class TimelinePanel(Panel):
             case RunFailed():
                 run.is_over = run.has_failed = True
 
-    def _count(self, event: GenerationFinished | PathRetrieved) -> None:
+    def _count(self, **more: int) -> None:
+        """Count what was begun, until the run tells its counts itself."""
         counts = self._run.counts
-        if isinstance(event, PathRetrieved):
-            more = Counts(searches=1)
-        else:
-            more = Counts(
-                llm_calls=1,
-                prompt_tokens=event.prompt_tokens,
-                reused_tokens=event.reused_tokens,
-                generated_tokens=event.generated_tokens,
-            )
-        sums = {name: getattr(counts, name) + getattr(more, name) for name in Counts.__struct_fields__}
-        self._run.counts = Counts(**sums)
+        self._run.counts = msgspec.structs.replace(counts, **{n: getattr(counts, n) + more[n] for n in more})
 
     # --- drawing
 
@@ -235,8 +230,10 @@ class TimelinePanel(Panel):
         table.set_options(Option(self._row(name, stage, longest, columns)) for name, stage in rows)
         if rows:
             table.highlighted = min(at or 0, len(rows) - 1)
-        if run.now and not at:  # nobody has moved in the list, so the stage in work stays in sight
+        if not at and run.now:  # nobody has moved in the list, so the stage in work stays in sight
             table.scroll_end(animate=False)
+        elif not at and run.is_over:
+            table.scroll_home(animate=False)
         table.display = bool(rows) and not (self.has_class("-low") and self.has_class("-details"))
         self.query_one("#timeline-head", Static).update(Content(_heading(columns) if rows else ""))
         self.query_one("#timeline-total", Static).update(Content(self._total()))
@@ -253,17 +250,23 @@ class TimelinePanel(Panel):
         )
 
     def _total(self) -> str:
-        run = self._run
+        """Everything in one line, in as many words as fit into it."""
+        run, counts = self._run, self._run.counts
         if run.started is None:
             return _EMPTY
-        counts = run.counts
-        reused = f" ({counts.reused_tokens:,} reused)" if counts.reused_tokens else ""
         state = "failed after " if run.has_failed else "" if run.is_over else "so far: "
-        return (
-            f"{state}{seconds(run.elapsed_ms)}, {_plural(counts.llm_calls, 'LLM call')}, "
-            f"{_plural(counts.searches, 'search', 'searches')}, {counts.prompt_tokens:,} prompt tokens{reused}, "
-            f"{counts.generated_tokens:,} written"
+        done = (
+            f"{seconds(run.elapsed_ms)}, {_plural(counts.llm_calls, 'LLM call')}, "
+            f"{_plural(counts.searches, 'search', 'searches')}"
         )
+        read, written = f"{counts.prompt_tokens:,}", f"{counts.generated_tokens:,}"
+        reused = f" ({counts.reused_tokens:,} reused)" if counts.reused_tokens else ""
+        told = (
+            f"{state}{done}, {read} prompt tokens{reused}, {written} written",
+            f"{state}{done}, {read} prompt tokens, {written} written",
+            f"{done}, {read} tokens in, {written} out",
+        )
+        return next((line for line in told if len(line) <= self.content_size.width), told[-1])
 
     def _tell_setup(self) -> None:
         start = self._run.started
