@@ -280,6 +280,19 @@ def test_a_long_answer_is_followed_and_then_shown_from_its_beginning():
     on([*upto(traces.retrieved(), PromptBuilt, "answer"), READING], body)
 
 
+def test_an_answer_that_ends_before_it_was_drawn_is_shown_from_its_beginning():
+    end = traces.finished("word " * 400, "documents", traces.KEPT)
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        scroll = host.panel.query_one(VerticalScroll)
+        host.panel.show([token(f" word{n}", n) for n in range(400)])
+        host.panel.show([end])
+        await pilot.pause()
+        assert scroll.scroll_offset.y == 0 < scroll.max_scroll_y
+
+    on([*upto(traces.retrieved(), PromptBuilt, "answer"), READING], body)
+
+
 def test_four_thousand_tokens_leave_earlier_lines_alone():
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
         text = host.panel.query_one("#answer-text", FlowingText)

@@ -146,6 +146,20 @@ def test_a_run_that_ends_is_shown_from_its_beginning():
     on(run[: answer + 1], body, size=(59, 8))
 
 
+def test_a_run_that_ends_before_it_was_drawn_is_shown_from_its_beginning():
+    run = traces.retrieved()
+    answer = next(i for i, event in enumerate(run) if isinstance(event, PromptBuilt) and event.phase == "answer")
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        host.panel.show(run[: answer + 1])
+        host.panel.show(run[answer + 1 :])
+        await pilot.pause()
+        table = host.panel.query_one(OptionList)
+        assert (table.scroll_offset.y, table.max_scroll_y) == (0, 1)
+
+    on([], body, size=(60, 12))
+
+
 def test_time_that_belongs_to_no_stage_is_shown_where_there_is_any():
     assert said(timed(traces.never(), draft=300.0, decide=1.0, setup=0.4))[1][-1].startswith("decide")
     assert said(timed(traces.never(), draft=300.0, decide=1.0, setup=0.6))[1][-1].startswith("setup")

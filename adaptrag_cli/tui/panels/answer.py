@@ -92,6 +92,8 @@ class AnswerPanel(Panel):
     def _forget(self) -> None:
         self._events: list[Event] = []
         """Of the run that is shown, but for its tokens."""
+        self._is_over = False
+        """Whether it has ended with an answer."""
         self._state: tuple[str, str] = (_EMPTY, "")
         """What is being done, and the class of its colour; nothing when it is done."""
         self._fresh: list[str] = []
@@ -123,7 +125,7 @@ class AnswerPanel(Panel):
         (self._list if self._list.display else self._scroll).focus()
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
-        follows = self._scroll.is_vertical_scroll_end
+        follows, was_over = self._scroll.is_vertical_scroll_end, self._is_over
         state, sources, unconsulted = self._state, self._sources, self._unconsulted
         for event in events:
             if consulted:
@@ -136,10 +138,15 @@ class AnswerPanel(Panel):
         if sources is not self._sources or unconsulted is not self._unconsulted:
             self._list_sources()
         self._fit()
-        if isinstance(events[-1] if events else None, RunFinished):
-            self._scroll.scroll_home(animate=False)
-        elif follows:
-            self._scroll.scroll_end(animate=False)
+        if not was_over and (follows or self._is_over):
+            self.call_after_refresh(self._keep_in_sight)
+
+    def _keep_in_sight(self) -> None:
+        """Show the end of what is being written, and the beginning of what stands."""
+        if self._is_over:
+            self._scroll.scroll_home(animate=False, immediate=True)
+        else:
+            self._scroll.scroll_end(animate=False, immediate=True)
 
     # --- the answer
 
@@ -206,6 +213,7 @@ class AnswerPanel(Panel):
 
     def _finish(self, end: RunFinished) -> None:
         run = fold(self._events)
+        self._is_over = True
         self._state = ("", "")
         self._fresh.clear()
         self._text.clear()

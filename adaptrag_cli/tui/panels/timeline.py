@@ -230,13 +230,20 @@ class TimelinePanel(Panel):
         table.set_options(Option(self._row(name, stage, longest, columns)) for name, stage in rows)
         if rows:
             table.highlighted = min(at or 0, len(rows) - 1)
-        if not at and run.now:  # nobody has moved in the list, so the stage in work stays in sight
-            table.scroll_end(animate=False)
-        elif not at and run.is_over:
-            table.scroll_home(animate=False)
+        self.call_after_refresh(self._keep_in_sight)
         table.display = bool(rows) and not (self.has_class("-low") and self.has_class("-details"))
         self.query_one("#timeline-head", Static).update(Content(_heading(columns) if rows else ""))
         self.query_one("#timeline-total", Static).update(Content(self._total()))
+
+    def _keep_in_sight(self) -> None:
+        """Show the stage in work, and a run that is over from its beginning, unless somebody has moved in the list."""
+        table = self.query_one("#timeline-rows", OptionList)
+        if table.highlighted:
+            return
+        if self._run.now:
+            table.scroll_end(animate=False, immediate=True)
+        elif self._run.is_over:
+            table.scroll_home(animate=False, immediate=True)
 
     def _row(self, name: str, stage: _Stage, longest: float, columns: _Columns) -> Content:
         is_now = name == self._run.now
