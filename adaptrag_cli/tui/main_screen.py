@@ -166,6 +166,7 @@ class MainScreen(Screen[None]):
                 self._deck.show(feed.events)
             else:
                 self._deck.show_look_up(feed.events, consulted=feed.record.was_looked_up)
+            self._question.show(feed.record)
         if self._comparison and self._comparison.concerns(feed.record):
             self._compare(feed.record)
         if feed.is_over:

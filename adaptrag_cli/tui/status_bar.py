@@ -78,4 +78,5 @@ def _place_words(gpu_layers: int, threads: int) -> str:
 def _index_words(ready: Ready) -> str:
     if not ready.index:
         return "no index"
-    return f"index {ready.index}: {ready.chunks:,} chunks, {'fresh' if ready.is_fresh else 'NOT fresh'}"
+    chunks = f"{ready.chunks:,} chunk{'s' if ready.chunks != 1 else ''}"
+    return f"index {ready.index}: {chunks}, {'fresh' if ready.is_fresh else 'NOT fresh'}"

@@ -15,6 +15,8 @@ from adaptrag_cli.tui.panels.plot import Plot
 
 _LEAST_SECONDS = 0.5
 """Between two drawings beside a running model: one costs about 25 ms of the processor that the model needs."""
+_FIRST_LABEL = 6
+"""Columns from the middle of the first number to where the next may stand."""
 _LEAST_TOKENS = 16
 _PLAIN = {True: "#5c6b76", False: "#9aa4ab"}
 """Bars of tokens that are plain in the text, on dark and on light."""
@@ -165,7 +167,8 @@ class EntropyChart(Plot):
         every = math.ceil((top - bottom) / max(rows // 2, 1))
         self.set_yticks([tick * every + bottom for tick in range(int((top - bottom) // every) + 1)])
         ticks = NumericAxisFormatter().get_ticks(1, self._last)
-        self.set_xticks([1.0, *(tick for tick in ticks if tick.is_integer() and tick > 0.08 * self._last)])
+        free_from = 1 + _FIRST_LABEL * self._last / self._columns
+        self.set_xticks([1.0, *(tick for tick in ticks if tick.is_integer() and tick > free_from)])
         if self._mark is not None:
             below_the_frame = top - 0.5 * (top - bottom) / rows
             self.scatter([self._mark + 1.0], [below_the_frame], marker="▼", marker_style=_MARK[dark])
