@@ -58,6 +58,8 @@ class FlowingText(Widget):
         self._lines: list[Line] = [()]
         self._room = 0
         """Cells that the lines were wrapped for; 0 before they were."""
+        self._laid_out = -1
+        """Rows that the screen has given it."""
         self._kept = 0
         """Runs that `rewind` leaves."""
         self._kept_lines: tuple[int, Line] = (0, ())
@@ -103,7 +105,8 @@ class FlowingText(Widget):
 
     def _change(self) -> None:
         self._chunk = None
-        self.refresh(layout=True)
+        grows = self._room == 0 or self._height() != self._laid_out
+        self.refresh(layout=grows)  # within its last line it keeps its height
 
     def lines_of(self, style: str) -> tuple[int, int] | None:
         """The first line that holds text of this style, and the last."""
@@ -113,10 +116,14 @@ class FlowingText(Widget):
     def height_for(self, width: int) -> int:
         """Rows it takes in so many columns."""
         self._wrap(width)
+        return self._height()
+
+    def _height(self) -> int:
         return len(self._lines) if self.has_text else 0
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.height_for(width)
+        self._laid_out = self.height_for(width)
+        return self._laid_out
 
     def _wrap(self, width: int) -> None:
         room = max(1, width - self._gutter)

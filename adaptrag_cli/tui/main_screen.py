@@ -42,6 +42,8 @@ _NO_ENGINE = "this is a recorded trace, and no model is loaded: start `adaptrag 
 class MainScreen(Screen[None]):
     """Everything a person sees of a run."""
 
+    # After a dialog, keys must not fall into the question where a panel has nothing to focus.
+    AUTO_FOCUS = ""
     # Not ClassVar, because the base class declares them without.
     HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (110, "-broad"), (180, "-vast")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (34, "-tall")]  # noqa: RUF012

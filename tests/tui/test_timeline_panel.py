@@ -320,9 +320,10 @@ def test_the_stage_in_work_stays_in_sight_until_somebody_moves():
         table = host.panel.query_one(OptionList)
         assert table.scroll_offset.y == table.max_scroll_y > 0
         await pilot.press("down")
+        table.scroll_home(animate=False, immediate=True)
         host.panel.show(run[answer + 1 : answer + 2])
         await pilot.pause()
-        assert table.highlighted == 1 and table.scroll_offset.y < table.max_scroll_y
+        assert (table.highlighted, table.scroll_offset.y) == (1, 0)
 
     on(run[: answer + 1], body, size=SMALL)
 

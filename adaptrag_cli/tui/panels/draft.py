@@ -29,6 +29,7 @@ from adaptrag_cli.tables import probability, quoted
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.entropy_chart import EntropyChart
+from adaptrag_cli.tui.panels.line import Line
 from adaptrag_cli.tui.panels.token_view import TokenView
 
 _PHASES = frozenset({"draft"})
@@ -77,7 +78,7 @@ class DraftPanel(Panel):
         self._forget()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="draft-note", markup=False)
+        yield Line(id="draft-note")
         yield Static(id="draft-legend", classes="line", markup=False)
         yield TokenView()
         yield Static(id="draft-token", classes="line", markup=False)
@@ -192,7 +193,7 @@ class DraftPanel(Panel):
     def _draw(self) -> None:
         self.set_class(not self.query_one(TokenView).tokens, "-empty")
         self.set_class(self._trend_threshold is not None, "-trend")
-        self.query_one("#draft-note", Static).update(Content(printable(self._note, keep_newlines=True)))
+        self.query_one("#draft-note", Line).tell(Content(printable(self._note, keep_newlines=True)))
         self._say("summary", Content(printable(self._summary())))
         if self._trend_threshold is not None:
             line = f"line: second difference in nats; flat line: its threshold {self._trend_threshold:.2f}"

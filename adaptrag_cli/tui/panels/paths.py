@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
-from textual.widgets import Static
 
 from adaptrag_cli.events import (
     ChunkPeeked,
@@ -29,6 +28,7 @@ from adaptrag_cli.events import (
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.chunk_list import ChunkList, Found
+from adaptrag_cli.tui.panels.line import Line
 from adaptrag_cli.tui.panels.look_up_state import LookUpState
 from adaptrag_cli.tui.panels.streamed_text import StreamedText
 
@@ -41,11 +41,11 @@ _TALL = 24
 _ROOMY = 20
 
 
-class PathHead(Static):
+class PathHead(Line):
     """Name, retriever and size of a path; a click shows the path."""
 
     def __init__(self, path: PathName) -> None:
-        super().__init__(markup=False, classes="head")
+        super().__init__(classes="head")
         self.path = path
 
 
@@ -57,8 +57,8 @@ class PathColumn(Vertical):
         self.path = path
         self.text = StreamedText()
         self.chunks = ChunkList()
-        self._label = Static(classes="label", markup=False)
-        self._note = Static(classes="note", markup=False)
+        self._label = Line(classes="label")
+        self._note = Line(classes="note")
 
     def compose(self) -> ComposeResult:
         yield PathHead(self.path)
@@ -69,9 +69,9 @@ class PathColumn(Vertical):
 
     def show(self, found: Found, note: str, label: str) -> None:
         """Show chunks, or in one line why there are none."""
-        self._label.update(Content(label))
+        self._label.tell(Content(label))
         self._label.display = self.text.display = not self.text.is_empty
-        self._note.update(Content(printable(note)))
+        self._note.tell(Content(printable(note)))
         self._note.display = bool(note)
         self.chunks.show(found)
         self.chunks.display = bool(found.chunks)
@@ -125,7 +125,7 @@ class PathsPanel(Panel):
         self._forget()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="paths-note", markup=False)
+        yield Line(id="paths-note")
         with Horizontal(id="paths-tabs"):
             for path in _BOTH_PATHS:
                 yield PathHead(path)
@@ -299,7 +299,7 @@ class PathsPanel(Panel):
                 parts.insert(0, printable(retrieved.retriever))
             style = "bold" if not is_switch else "bold reverse" if head.path == self._chosen else "dim"
             name = f" {_NAMES[head.path]} " if is_switch else _NAMES[head.path]
-            head.update(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "dim")))
+            head.tell(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "dim")))
 
     @property
     def _is_unconsulted(self) -> bool:
@@ -309,8 +309,8 @@ class PathsPanel(Panel):
         changes = printable(self._state.changes_in_words) if self._retrieved else ""
         parts = [f"{NOT_CONSULTED}: this would have been looked up"] if self._is_unconsulted else []
         parts += [f"what if: {changes}"] if changes else []
-        note = self.query_one("#paths-note", Static)
-        note.update(Content("; ".join(parts)))
+        note = self.query_one("#paths-note", Line)
+        note.tell(Content("; ".join(parts)))
         note.display = bool(parts)
 
     def _draw_subtitle(self) -> None:

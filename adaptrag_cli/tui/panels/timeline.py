@@ -33,6 +33,7 @@ from adaptrag_cli.render import seconds
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.messages import PromptOpened
 from adaptrag_cli.tui.panels.base import Panel
+from adaptrag_cli.tui.panels.line import Line
 
 _EMPTY = "no run yet"
 _NAMES = {
@@ -137,12 +138,14 @@ class TimelinePanel(Panel):
         self._run = _Run()
         self._prompts: list[PromptBuilt | None] = []
         """Of the rows, in their order."""
+        self._told: list[Content] = []
+        """The rows as they stand in the list."""
         self._wants_details: bool | None = None
         """None until the person has said."""
 
     def compose(self) -> ComposeResult:
-        yield Static(id="timeline-total", markup=False)
-        yield Static(id="timeline-head", markup=False)
+        yield Line(id="timeline-total")
+        yield Line(id="timeline-head")
         yield OptionList(id="timeline-rows", compact=True, markup=False)
         with VerticalScroll(id="timeline-details"):
             yield Static(id="timeline-setup", markup=False)
@@ -227,13 +230,23 @@ class TimelinePanel(Panel):
         self._prompts = [stage.prompt for _, stage in rows]
         columns = _Columns.for_width(self.content_size.width)
         longest = max((stage.ms for _, stage in rows), default=0.0)
-        table.set_options(Option(self._row(name, stage, longest, columns)) for name, stage in rows)
+        self._tell_rows(table, [self._row(name, stage, longest, columns) for name, stage in rows])
         if rows:
             table.highlighted = min(at or 0, len(rows) - 1)
         self.call_after_refresh(self._keep_in_sight)
         table.display = bool(rows) and not (self.has_class("-low") and self.has_class("-details"))
-        self.query_one("#timeline-head", Static).update(Content(_heading(columns) if rows else ""))
-        self.query_one("#timeline-total", Static).update(Content(self._total()))
+        self.query_one("#timeline-head", Line).tell(Content(_heading(columns) if rows else ""))
+        self.query_one("#timeline-total", Line).tell(Content(self._total()))
+
+    def _tell_rows(self, table: OptionList, rows: list[Content]) -> None:
+        """Change what has changed: the screen is laid out anew only for another number of rows."""
+        if len(rows) != len(self._told):
+            table.set_options(Option(row) for row in rows)
+        else:
+            for index, (row, told) in enumerate(zip(rows, self._told, strict=True)):
+                if not row.is_same(told):
+                    table.replace_option_prompt_at_index(index, row)
+        self._told = rows
 
     def _keep_in_sight(self) -> None:
         """Show the stage in work, and a run that is over from its beginning, unless somebody has moved in the list."""
