@@ -158,6 +158,19 @@ def test_after_each_run_keys_go_to_the_screen_and_not_into_the_question(tmp_path
     drive(body())
 
 
+def test_after_a_dialog_keys_go_on_to_the_screen(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path) as it:
+            await it.ask()
+            await it.pilot.press("2", "question_mark")  # the second panel has nothing to focus
+            await it.until(lambda: isinstance(it.app.screen, HelpScreen))
+            await it.pilot.press("escape", "3")
+            await it.until(lambda: it.main._deck.front.number == 3)
+            assert it.main.query_one("Input").value == QUERY
+
+    drive(body())
+
+
 def test_a_threshold_that_changes_nothing_runs_nothing(tmp_path: Path):
     async def body():
         async with driving(tmp_path) as it:
