@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 
 class Line(Static):
-    """Plain text. The screen is laid out anew only where the height depends on the text, and never for equal text."""
+    """Plain text. The screen is laid out anew only where its own size depends on the text, and never for equal text."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes, markup=False)
@@ -18,10 +18,12 @@ class Line(Static):
         if content.is_same(self._told):
             return
         self._told = content
-        height = self.styles.height
-        has_room = height is not None and not height.is_auto
-        self.update(content, layout=not has_room and self._rows(content) != self.content_size.height)
+        self.update(content, layout=self._changes_size(content))
 
-    def _rows(self, content: Content) -> int:
-        width = self.content_size.width
-        return content.get_height(self.styles.get_rules(), width) if width else -1
+    def _changes_size(self, content: Content) -> bool:
+        styles, size = self.styles, self.content_size
+        if styles.width is not None and styles.width.is_auto and content.cell_length != size.width:
+            return True
+        if styles.height is not None and not styles.height.is_auto:
+            return False
+        return not size.width or content.get_height(styles.get_rules(), size.width) != size.height
