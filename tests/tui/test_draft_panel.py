@@ -406,7 +406,9 @@ def test_chart_waits_between_drawings_and_draws_at_the_end(monkeypatch: pytest.M
         for _ in range(10):
             panel.show(words(1))
         assert len(drawn) == before  # the clock stands still
-        panel.show([*words(1), DecisionMade(retrieve=True, uncertainty=0.5, threshold=0.3, reason="r")])
+        panel.show([DecisionMade(retrieve=True, uncertainty=0.5, threshold=0.3, reason="r")])
+        assert len(drawn) == before + 1  # no token came, but ten were waiting
+        panel.show([traces.finished("10 pm", "draft")])
         assert len(drawn) == before + 1
 
     drive(panel, [traces.started()], test)

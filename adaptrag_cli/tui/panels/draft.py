@@ -112,7 +112,7 @@ class DraftPanel(Panel):
                     self._take(event)
         self._add(fresh)
         if self._is_written:
-            self.query_one(EntropyChart).draw() if fresh else None
+            self.query_one(EntropyChart).settle()
         self._draw()
 
     def _forget(self) -> None:

@@ -102,6 +102,11 @@ class EntropyChart(Plot):
             self._mark = step
             self.draw()
 
+    def settle(self) -> None:
+        """Draw now what waits to be drawn."""
+        if self._timer is not None:
+            self.draw()
+
     def draw(self) -> None:
         """Draw what is known."""
         if self._timer is not None:
