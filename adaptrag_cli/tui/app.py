@@ -57,6 +57,8 @@ class AdaptRAGApp(App[None]):
         self._launch = launch
         self._start_engine = start_engine
         self._engine: Engine | None = None
+        self.is_leaving = False
+        """Keys that were typed behind `q` mean nothing any more."""
         self._main = MainScreen(launch, self.send)
 
     def on_mount(self) -> None:
@@ -67,6 +69,7 @@ class AdaptRAGApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave at once: the engine is not waited for."""
+        self.is_leaving = True
         self._close_engine()
         self.exit()
 

@@ -6,6 +6,7 @@ It is the only place that sends requests to the engine. What was asked, chosen a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
 from typing import ClassVar
 
 from textual import on, work
@@ -84,6 +85,8 @@ class MainScreen(Screen[None]):
         self.desk = Desk(launch.flags, str(launch.config_file) if launch.config_file else None)
         self.what_if = WhatIf()
         self._comparison: Comparison | None = None
+        self._asked_at = 0.0
+        self._is_stopping = False
         self._deck = Deck()
         self._status = StatusBar()
         self._question = QuestionLine()
@@ -104,6 +107,7 @@ class MainScreen(Screen[None]):
         if self._launch.is_replay:
             self._open_trace()
             return
+        self.set_interval(1.0, self._tell_time)
         self._send(self.desk.prepare())
         self._status.note("starting")
         if self._launch.question:
@@ -175,6 +179,8 @@ class MainScreen(Screen[None]):
             self._end(feed)
 
     def _end(self, feed: Feed) -> None:
+        self._is_stopping = False
+        self._asked_at = 0.0
         self._status.note("")
         failure = feed.events[-1] if feed.events else None
         if isinstance(failure, RunFailed) and failure.error not in {"RunCancelled", "EngineEnded"}:
@@ -186,10 +192,20 @@ class MainScreen(Screen[None]):
         self._question.show(self.desk.current)
         self.refresh_bindings()
 
+    def _tell_time(self) -> None:
+        """Say that something goes on: while a model reads, no event comes for many seconds."""
+        if self.desk.running is None:
+            self._asked_at = 0.0
+        elif not self._asked_at:
+            self._asked_at = monotonic()
+        elif not self._is_stopping:
+            self._status.note(f"working, {monotonic() - self._asked_at:.0f} s")
+
     def _tell_error(self, title: str, message: str, remedy: str) -> None:
         self.app.push_screen(ErrorDialog(title, message, remedy))
 
     def _say(self, text: str, *, is_warning: bool = False) -> None:
+        self.app.clear_notifications()  # one at a time: at 80x24 several would bury the screen
         self.notify(printable(text), severity="warning" if is_warning else "information", markup=False)
 
     # --- asking
@@ -221,6 +237,7 @@ class MainScreen(Screen[None]):
         if self.desk.is_busy:
             for request in self.desk.cancel():
                 self._send(request)
+            self._is_stopping = True
             self._status.note("stopping")
         elif self.what_if.changes and self.desk.current:
             self._show_record(self.desk.current)
@@ -262,7 +279,10 @@ class MainScreen(Screen[None]):
     def action_threshold(self, direction: int) -> None:
         """Move the threshold; the verdict is judged anew at once."""
         now = self.what_if.threshold
-        if now is None:
+        record = self.desk.current
+        if record is not None and not record.is_over:
+            self._say("wait until the run is over, or stop it with Esc")
+        elif now is None:
             self._say("this run compares with no threshold")
         else:
             self._judge_at(next_threshold(now, direction))
@@ -439,6 +459,8 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of the player exist while something is played, those of the engine where there is one."""
+        if getattr(self.app, "is_leaving", False):
+            return False
         if self._launch.is_replay:
             return action not in self._ENGINE_ACTIONS
         return action not in self._PLAYER_ACTIONS or self.transport.player is not None

@@ -32,7 +32,7 @@ class QuestionLine(Widget):
     def render(self) -> Content:
         record = self._record
         if record is None:
-            return Content.styled("Type a question above, or press ? for help.", "dim")
+            return Content.styled("Type a question above and press Enter; Esc, then ? for help.", "dim")
         head, verdict = f"#{record.number} ", printable(record.verdict)
         room = max(_FEWEST, self.content_size.width - len(head) - cell_len(verdict) - 3)
         question = printable(" ".join(record.query.split()))

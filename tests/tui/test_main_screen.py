@@ -328,6 +328,32 @@ def test_a_dead_engine_is_a_dialog_and_the_next_question_starts_another(tmp_path
     drive(body())
 
 
+def test_keys_behind_the_last_one_open_nothing(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path) as it:
+            await it.ask()
+            await it.pilot.press("q", "question_mark", "h", "e")
+            await it.until(lambda: not it.app.is_running)
+            assert it.app.is_leaving
+
+    drive(body())
+
+
+def test_a_threshold_waits_for_the_end_of_the_run_and_one_message_stands_at_a_time(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path, prepare=lambda engine: engine.gate.clear()) as it:
+            it.main.query_one("Input").value = QUERY
+            await it.pilot.press("enter")
+            await it.until(lambda: it.records and len(it.records[0].events) >= 3)
+            await it.pilot.press("left_square_bracket", "right_square_bracket", "f")
+            await it.until(lambda: len(it.app._notifications) == 1)
+            assert "wait until the run is over" in next(iter(it.app._notifications)).message
+            it.engine.gate.set()
+            await it.until(lambda: it.records[0].is_over and it.is_idle)
+
+    drive(body())
+
+
 def test_a_second_question_waits_for_the_first(tmp_path: Path):
     async def body():
         async with driving(tmp_path, prepare=lambda engine: engine.gate.clear()) as it:
