@@ -42,7 +42,7 @@ class Driven:
 
     async def until(self, claim: Callable[[], Any]) -> None:
         """Let the application run until the claim holds."""
-        for _ in range(400):
+        for _ in range(2000):  # a loaded machine takes its time
             await self.pilot.pause()
             if claim():
                 return
