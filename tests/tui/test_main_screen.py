@@ -354,6 +354,52 @@ def test_a_threshold_waits_for_the_end_of_the_run_and_one_message_stands_at_a_ti
     drive(body())
 
 
+def test_another_strategy_is_chosen_for_the_next_questions(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path) as it:
+            await it.ask()
+            await it.pilot.press("m")
+            await it.until(lambda: isinstance(it.app.screen, Picker))
+            first = it.app.screen
+            await it.pilot.press("enter")  # strategy
+            await it.until(lambda: isinstance(it.app.screen, Picker) and it.app.screen is not first)
+            await it.pilot.press(*"always", "enter")
+            await it.until(lambda: it.main.desk.choices == {"ask.strategy": "always"})
+            await it.until(lambda: it.main.desk.ready.strategy == "always")
+            await it.ask()
+            assert it.records[1].strategy == "always"
+
+    drive(body())
+
+
+def test_a_panel_fills_the_screen_and_gives_the_room_back(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path) as it:
+            await it.ask()
+            await it.pilot.press("4")
+            await it.until(lambda: it.app.focused is not None)
+            await it.pilot.press("z")
+            await it.until(lambda: it.main.maximized is it.main._deck.panel(4))
+            await it.pilot.press("z")
+            await it.until(lambda: it.main.maximized is None)
+
+    drive(body())
+
+
+def test_a_live_run_is_played_again_until_escape_shows_all_of_it(tmp_path: Path):
+    async def body():
+        async with driving(tmp_path) as it:
+            await it.ask()
+            whole = _panel_text(it, 5)
+            await it.pilot.press("v")
+            await it.until(lambda: it.main.transport.player is not None)
+            assert {"Step", "Slower"} <= {command.title for command in it.app.get_system_commands(it.main)}
+            await it.pilot.press("escape")
+            await it.until(lambda: it.main.transport.player is None and _panel_text(it, 5) == whole)
+
+    drive(body())
+
+
 def test_a_second_question_waits_for_the_first(tmp_path: Path):
     async def body():
         async with driving(tmp_path, prepare=lambda engine: engine.gate.clear()) as it:

@@ -28,6 +28,8 @@ class Panel(Vertical):
     }
     """
 
+    ALLOW_MAXIMIZE: ClassVar[bool | None] = True
+
     number: ClassVar[int]
     """Its key, 1 to 6."""
     title: ClassVar[str]
