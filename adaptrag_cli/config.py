@@ -32,8 +32,14 @@ MAX_FILE_BYTES = 1 << 20
 
 RetrieverName = Literal["dense", "sparse", "hybrid"]
 RETRIEVERS: tuple[RetrieverName, ...] = get_args(RetrieverName)
-AisScore = Literal["cos", "sum", "dynamic"]
+AisScore = Literal["cos", "sum", "dynamic", "rerank"]
 AIS_SCORES: tuple[AisScore, ...] = get_args(AisScore)
+Selection = Literal["ais", "1q+2p", "2q+1p"]
+SELECTIONS: tuple[Selection, ...] = get_args(Selection)
+SearchPaths = Literal["both", "query", "pseudo_context"]
+SEARCH_PATHS: tuple[SearchPaths, ...] = get_args(SearchPaths)
+AgreementRule = Literal["exact", "containment", "f1", "cosine"]
+AGREEMENT_RULES: tuple[AgreementRule, ...] = get_args(AgreementRule)
 Style = Literal["short", "cited"]
 STYLES: tuple[Style, ...] = get_args(Style)
 
@@ -55,6 +61,11 @@ Threshold = Annotated[float, Meta(ge=0, description="a number from 0")]
 RetrieverSetting = Annotated[RetrieverName, _one_of(RETRIEVERS)]
 AisSetting = Annotated[AisScore, _one_of(AIS_SCORES)]
 StyleSetting = Annotated[Style, _one_of(STYLES)]
+SelectionSetting = Annotated[Selection, _one_of(SELECTIONS)]
+PathsSetting = Annotated[SearchPaths, _one_of(SEARCH_PATHS)]
+AgreementSetting = Annotated[AgreementRule, _one_of(AGREEMENT_RULES)]
+Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
+Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", description="a date such as 2026-01-31")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +76,10 @@ class ModelSettings:
     """Catalogue name or path of a GGUF file."""
     encoder: Name = "all-minilm-l6-v2"
     """Catalogue name, sentence-transformers folder or hub name."""
+    judge: Name | None = None
+    """Answer model that judges in its place; None means the answer model itself."""
+    reranker: Name | None = None
+    """Cross-encoder; None means that the answer model is asked about relevance."""
     dir: Folder | None = None
     """Folder of the model files; None means the user data folder."""
     gpu_layers: GpuLayers = "auto"
@@ -97,12 +112,25 @@ class AskSettings:
     top_n: AtLeastOne | None = None
     top_k: AtLeastOne | None = None
     style: StyleSetting = "short"
+    gate: Switch | None = None
+    selection: SelectionSetting | None = None
+    paths: PathsSetting | None = None
+    agreement: AgreementSetting | None = None
+    agreement_limit: Share | None = None
+    exclude_numbers: Switch | None = None
+    neighbours: AtLeastOne | None = None
+    labels: Folder | None = None
+    """Folder of an `adaptrag eval` run whose outcomes label questions (skr-knn, popularity)."""
+    floor: Share | None = None
+    today: Day | None = None
     peek: Switch = True
 
 
 SECTIONS: Mapping[str, type] = {"models": ModelSettings, "index": IndexSettings, "ask": AskSettings}
 
 UNSET_MEANS: Mapping[str, str] = {
+    "models.judge": "the answer model",
+    "models.reranker": "the answer model, asked about relevance",
     "models.dir": "the user data folder",
     "models.threads": "one per physical core",
     "index.dir": "./indexes if it carries our marker file, else the user data folder",
@@ -113,12 +141,24 @@ UNSET_MEANS: Mapping[str, str] = {
     "ask.ais": "the strategy's own",
     "ask.top_n": "the strategy's own",
     "ask.top_k": "the strategy's own",
+    "ask.gate": "the strategy's own",
+    "ask.selection": "the strategy's own",
+    "ask.paths": "the strategy's own",
+    "ask.agreement": "the strategy's own",
+    "ask.agreement_limit": "the strategy's own",
+    "ask.exclude_numbers": "the strategy's own",
+    "ask.neighbours": "the strategy's own",
+    "ask.labels": "none: skr-knn and popularity then refuse",
+    "ask.floor": "the strategy's own",
+    "ask.today": "the date of the day",
 }
 """What None stands for, by dotted name."""
 
+_MODEL_NAMES = frozenset({"models.answer", "models.judge", "models.reranker", "models.encoder"})
 _OTHER_VARIABLES = ("ADAPTRAG_CONFIG", "ADAPTRAG_DATA_DIR", "ADAPTRAG_TEST_")
 _FLAGS: Mapping[str, str | None] = {
     "models.answer": "--model",
+    "models.judge": "--judge-model",
     "models.dir": "--models-dir",
     "models.threads": None,
     "index.dir": "--index-dir",
@@ -252,11 +292,8 @@ def _typed_flags(flags: Mapping[str, object], cwd: Path) -> Iterator[tuple[str, 
     for name, raw in flags.items():
         if raw is not None:
             flag = flag_of(name) or name
-            yield (
-                name,
-                _check(name, raw, where=flag, base=cwd),
-                "--no-peek" if raw is False and name == "ask.peek" else flag,
-            )
+            negated = f"--no-{flag.removeprefix('--')}" if raw is False else flag
+            yield name, _check(name, raw, where=flag, base=cwd), negated
 
 
 def _variables(environ: Mapping[str, str], cwd: Path) -> Iterator[tuple[str, object, str]]:
@@ -339,7 +376,7 @@ def _check(name: str, raw: object, *, where: str, base: Path, is_text: bool = Fa
         raise _wrong(name, raw, where) from error
     if isinstance(value, float) and not math.isfinite(value):
         raise _wrong(name, raw, where)
-    return _with_absolute_model(value, base) if name in {"models.answer", "models.encoder"} else value
+    return _with_absolute_model(value, base) if name in _MODEL_NAMES else value
 
 
 def _with_absolute_model(value: object, base: Path) -> object:

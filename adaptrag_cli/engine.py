@@ -17,6 +17,7 @@ from adaptrag_cli import __version__
 from adaptrag_cli.errors import AdaptRAGError, ConfigError
 from adaptrag_cli.events import (
     ChunkPeeked,
+    ChunksReranked,
     Counts,
     Event,
     GenerationFinished,
@@ -205,3 +206,7 @@ class _Meter:
             self._counts["generated_tokens"] += event.generated_tokens
         elif isinstance(event, PathRetrieved):
             self._counts["searches"] += 1
+        elif isinstance(event, ChunksReranked):
+            self._counts["llm_calls"] += event.llm_calls
+            self._counts["prompt_tokens"] += event.prompt_tokens
+            self._counts["reused_tokens"] += event.reused_tokens

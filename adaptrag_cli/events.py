@@ -6,8 +6,9 @@ read). Fields are str, int, float, bool, None, small records, or tuples of these
 
 Laws, checked by `check_laws` on every trace the tests make:
 first is `run_started`; exactly one terminal event (`run_finished` or `run_failed`), last; `seq` is 0..n without gaps;
-time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes; the
-answer is what its `extraction` says, of tokens and sentences that stand in the stream.
+time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes, unless
+it says that the decision was made from it; the answer is what its `extraction` says, of tokens and sentences that
+stand in the stream.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ SCHEMA_VERSION = 1
 DOCUMENTS_DO_NOT_TELL = "The documents do not tell."
 """The answer of a run whose documents do not hold one."""
 
-Phase = Literal["draft", "pseudo_context", "answer"]
-PathName = Literal["query", "pseudo_context"]
+Phase = Literal["draft", "second_draft", "judge", "pseudo_context", "rationale", "answer"]
+"""What a call of the model writes: an answer from memory; the answer that the pseudo-context gives (PAIRS); a judge's
+verdict; an imagined passage; a chain of thought that widens the query; the answer from chunks."""
+PathName = Literal["query", "pseudo_context", "expanded"]
+"""What is searched for: the question, the imagined passage, or the question widened by what the model wrote."""
 AnswerSource = Literal["draft", "documents", "none"]
-Extraction = Literal["whole", "draft", "cited", "none"]
-"""How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; the sentences with
-their markers, a space between them (cited); or `DOCUMENTS_DO_NOT_TELL` (none)."""
+Extraction = Literal["whole", "draft", "tagged", "cited", "none"]
+"""How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; what stands between
+`<answer>` tags in the one of them that the source names (tagged); the sentences with their markers, a space between
+them (cited); or `DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
 Scalar = str | int | float | bool | None
@@ -224,6 +229,20 @@ class TrendMeasured(Event, frozen=True, kw_only=True):
     """The method looks up when the second difference is greater."""
 
 
+class AgreementMeasured(Event, frozen=True, kw_only=True):
+    """Whether two answers from memory say the same (PAIRS section 3)."""
+
+    rule: str
+    """`exact`, `containment`, `f1` or `cosine`."""
+    first: str
+    second: str
+    value: float
+    """How much they agree by the rule, from 0 to 1 (a cosine may be negative); empty answers have 0."""
+    limit: float
+    """They agree from here on."""
+    agree: bool
+
+
 class DecisionMade(Event, frozen=True, kw_only=True):
     """Whether documents are looked up, and why."""
 
@@ -248,13 +267,32 @@ class PathRetrieved(Event, frozen=True, kw_only=True):
     retriever: str
     query_text: str
     chunks: tuple[RankedChunk, ...]
+    before_decision: bool = False
+    """The strategy searches before it decides, and decides from what it found."""
+
+
+class ChunksReranked(Event, frozen=True, kw_only=True):
+    """Pairs of a text and a chunk that a reranker read together."""
+
+    reranker: str
+    """Name of the cross-encoder, or of the answer model that was asked about relevance."""
+    path: PathName
+    """The text that the chunks were read against."""
+    chunk_ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    """Raw logits or log-odds, one for each chunk; higher is better."""
+    llm_calls: int = 0
+    """Calls of the answer model; 0 for a cross-encoder."""
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
 
 
 class ChunksSelected(Event, frozen=True, kw_only=True):
     """All scored chunks in selection order, the kept ones first."""
 
     score_name: str
-    """`cos`, `sum`, `dynamic`, or `query` for plain top-k."""
+    """`cos`, `sum`, `dynamic` or `rerank` for AIS, `split` for a fixed number of each path; `query` or `expanded` for
+    plain top-k of that path."""
     query_pseudo_similarity: float | None = None
     """Inner product of query and pseudo-context vectors."""
     query_weight: float | None = None
@@ -293,6 +331,16 @@ class EvidenceJudged(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class AnswersWeighed(Event, frozen=True, kw_only=True):
+    """How likely draft and answer from documents are right, and which is given (dtr+verify)."""
+
+    draft_chance: float
+    documents_chance: float
+    floor: float
+    """Below it neither is given."""
+    chosen: AnswerSource
+
+
 class WarningRaised(Event, frozen=True, kw_only=True):
     """Something the user should know; the run goes on."""
 
@@ -328,13 +376,16 @@ AnyEvent = (
     | GenerationReused
     | UncertaintyMeasured
     | TrendMeasured
+    | AgreementMeasured
     | DecisionMade
     | PseudoContextWritten
     | PathRetrieved
+    | ChunksReranked
     | ChunksSelected
     | ChunkPeeked
     | SentenceCited
     | EvidenceJudged
+    | AnswersWeighed
     | WarningRaised
     | RunFinished
     | RunFailed
@@ -368,15 +419,17 @@ def stage_of(event: Event) -> str:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             return event.phase
-        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
+        case UncertaintyMeasured() | TrendMeasured() | AgreementMeasured() | DecisionMade():
             return "decide"
         case PseudoContextWritten():
             return "pseudo_context"
         case PathRetrieved():
             return f"search_{event.path}"
+        case ChunksReranked():
+            return "rerank"
         case ChunksSelected():
             return "select"
-        case SentenceCited() | EvidenceJudged():
+        case SentenceCited() | EvidenceJudged() | AnswersWeighed():
             return "judge"
         case ChunkPeeked():
             return "peek"
@@ -402,7 +455,7 @@ def check_laws(events: Sequence[Event]) -> None:
         if isinstance(event, DecisionMade):
             decided = event.retrieve
         elif isinstance(event, PathRetrieved):
-            assert decided, "a retrieval follows a decision that said yes"
+            assert decided or event.before_decision, "a retrieval follows a decision that said yes"
             retrieved.update(chunk.chunk_id for chunk in event.chunks)
         elif isinstance(event, ChunksSelected):
             assert {c.chunk_id for c in event.candidates} <= retrieved, "a selected chunk came from a path"
@@ -411,19 +464,33 @@ def check_laws(events: Sequence[Event]) -> None:
     if isinstance(last, RunFinished):
         kept = kept_chunk_ids(events)
         assert set(last.chunk_ids) <= kept, "a source was selected"
-        assert last.answer == _extracted(events, last.extraction), "the answer is its stated extraction"
+        assert last.answer == _extracted(events, last), "the answer is its stated extraction"
 
 
-def _extracted(events: Sequence[Event], extraction: Extraction) -> str:
-    match extraction:
+def _extracted(events: Sequence[Event], end: RunFinished) -> str:
+    match end.extraction:
         case "whole":
             return _written(events, "answer")
+        case "tagged":
+            return tagged_answer(_written(events, "draft" if end.answer_source == "draft" else "answer"))
         case "draft":
             return _written(events, "draft")
         case "cited":
             return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
         case "none":
             return DOCUMENTS_DO_NOT_TELL
+
+
+def tagged_answer(text: str) -> str:
+    """What stands between the first `<answer>` and `</answer>`; without such a pair the first line, freed of tags.
+
+    METHODS 3: models that forget the closing tag still give their answer.
+    """
+    found = re.search(r"<answer>(.*?)</answer>", text, flags=re.DOTALL | re.IGNORECASE)
+    if found:
+        return found.group(1).strip()
+    bare = re.sub(r"</?answer>", "", text, flags=re.IGNORECASE).strip()
+    return bare.split("\n", 1)[0].strip()
 
 
 def _written(events: Sequence[Event], phase: Phase) -> str:

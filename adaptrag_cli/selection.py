@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-
-from adaptrag_cli.config import AisScore
 
 ALPHA_LINE = (0.058, 0.455)
 """Slope per radian and intercept of PAIRS' query weight, as printed (the authors' code: 0.05848, 0.45520)."""
@@ -40,7 +39,7 @@ class Ranking:
     query_weight: float | None = None
 
 
-def angles(similarities: Floats) -> Floats:
+def angles(similarities: Floats | float) -> Floats:
     """Angles in radians of clipped similarities, any shape. NaN stays NaN."""
     result: Floats = np.arccos(np.clip(similarities, -1.0, 1.0))
     return result
@@ -61,20 +60,24 @@ def query_weight(query_pseudo_angle: float, line: tuple[float, float] = ALPHA_LI
 
 
 def rank_candidates(
-    score: AisScore,
+    score: Literal["cos", "sum", "dynamic"],
     query_scores: Sequence[float],
     pseudo_context_scores: Sequence[float],
     query_pseudo_similarity: float,
     chunk_ids: Sequence[str],
+    *,
+    alpha_line: tuple[float, float] | None = None,
 ) -> Ranking:
     """Order the candidates of both paths.
 
     Args:
         score: `cos` (Eq. 7, ranked by the angle sum), `sum` (s1 + s2, the released code), `dynamic` (PAIRS' alpha).
+            `rerank` needs a model and is scored in `strategies/dual_path.py`.
         query_scores: s1 per candidate.
         pseudo_context_scores: s2 per candidate.
         query_pseudo_similarity: inner product of the query and pseudo-context vectors.
         chunk_ids: last tie-break, so that the order never depends on how candidates were listed.
+        alpha_line: slope and intercept that were fitted on the user's own questions; None means the paper's.
     """
     s1 = np.clip(np.asarray(query_scores, dtype=np.float64), -1.0, 1.0)
     s2 = np.clip(np.asarray(pseudo_context_scores, dtype=np.float64), -1.0, 1.0)
@@ -85,7 +88,7 @@ def rank_candidates(
     elif score == "sum":
         keys = shown = s1 + s2
     else:
-        weight = query_weight(float(angles(np.float64(query_pseudo_similarity))))  # type: ignore[arg-type]
+        weight = query_weight(float(angles(query_pseudo_similarity)), alpha_line or ALPHA_LINE)
         keys = shown = -(weight * theta1 + (1.0 - weight) * theta2)
     return Ranking(
         order=_order(keys, s1, chunk_ids),

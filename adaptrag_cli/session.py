@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from adaptrag_cli import engine
+from adaptrag_cli.calibration import Calibrated, calibration_path, read_calibration
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable, ModelError
-from adaptrag_cli.events import Event, Setting, WarningRaised
+from adaptrag_cli.events import DraftOdds, Event, Setting, WarningRaised
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
-from adaptrag_cli.models.base import Encoder, LanguageModel, load_language_model
+from adaptrag_cli.models.base import Encoder, LanguageModel, Reranker, load_language_model
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
 from adaptrag_cli.models.files import ModelFile, locate_model
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.strategies.base import Resources, Reuse, Strategy, load_strategy, resolve_options
-
-if TYPE_CHECKING:
-    from adaptrag_cli.strategies.base import Options
+from adaptrag_cli.strategies.base import (
+    Options,
+    Resources,
+    Reuse,
+    Strategy,
+    load_strategy,
+    resolve_options,
+    unused_flags,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +43,32 @@ class ModelLoad:
     context_length: int
     gpu_layers: str
     threads: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A strategy with its options, resolved for one answer model before anything is loaded."""
+
+    strategy: Strategy
+    options: Options
+    rows: tuple[Setting, ...]
+    warnings: tuple[WarningRaised, ...]
+    load: ModelLoad
+    calibrated: Calibrated | None
+    """What `adaptrag calibrate` fitted for the model on this machine."""
+    shipped: Calibration | None
+    """What was measured for the model and stands in the catalogue."""
+    judge: ModelLoad | None = None
+    """A second model that judges."""
+    reranker: str | None = None
+    """Cross-encoder to open; empty means the answer model itself, None that nothing is reranked."""
+
+    @property
+    def draft_odds(self) -> tuple[DraftOdds, ...]:
+        """The user's own measurement before the shipped one."""
+        if self.calibrated is not None and self.calibrated.odds:
+            return self.calibrated.odds
+        return self.shipped.odds if self.shipped else ()
 
 
 @dataclass(kw_only=True)
@@ -51,6 +82,7 @@ class Session:
     peek: bool
     load: ModelLoad | None = None
     """None when the model was put together elsewhere: then it is not taken over."""
+    judge_load: ModelLoad | None = None
     freshness: Freshness | None = None
     """How the documents differ from the index; None when none is open."""
     is_closed: bool = False
@@ -79,11 +111,19 @@ class Session:
             engine.Run(query=query, settings=self.settings, peek=False), self.strategy, self._with(reuse)
         )
 
+    def cancel(self) -> None:
+        """Stop what the models compute. Safe from any thread."""
+        self.model.cancel()
+        if self.resources.judge is not None:
+            self.resources.judge.cancel()
+
     def close(self) -> None:
-        """Free the model's memory. Closing twice is fine."""
+        """Free the models' memory. Closing twice is fine."""
         if not self.is_closed:
             self.is_closed = True
             self.model.close()
+            if self.resources.judge is not None:
+                self.resources.judge.close()
 
     def _with(self, reuse: Reuse | None) -> Resources:
         return replace(self.resources, reuse=reuse or Reuse())
@@ -99,6 +139,78 @@ def models_dir_of(settings: Settings) -> Path:
     return settings.models.dir or default_models_dir()
 
 
+def plan_session(settings: Settings) -> Plan:
+    """Resolve strategy, options and model files without loading anything.
+
+    Raises:
+        AdaptRAGError: a name is unknown, a model file is not there, or a calibration is broken.
+    """
+    strategy = load_strategy(settings.ask.strategy)
+    models_dir = models_dir_of(settings)
+    file = locate_model(settings.models.answer, models_dir)
+    shipped = file.entry.calibration if file.entry is not None else None
+    calibrated = _calibrated(models_dir, file)
+    options, rows = resolve_options(
+        strategy, settings.ask, settings.origins, model_threshold=_threshold(calibrated, shipped)
+    )
+    reranks = "reranker" in strategy.uses or ("ais" in strategy.uses and options.ais == "rerank")
+    judges = "judge" in strategy.uses and settings.models.judge is not None
+    judge = _model_load(settings, locate_model(settings.models.judge or "", models_dir)) if judges else None
+    if judge is not None:
+        rows += (Setting(name="judge", value=judge.file.name, origin=settings.origin("models.judge")),)
+    if reranks:
+        shown = settings.models.reranker or "the answer model"
+        rows += (Setting(name="reranker", value=shown, origin=settings.origin("models.reranker")),)
+    warnings = _threshold_warnings(strategy, rows, file)
+    warnings += tuple(
+        WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")
+        for flag in unused_flags(strategy, settings.origins)
+    )
+    return Plan(
+        strategy=strategy,
+        options=options,
+        rows=rows,
+        warnings=warnings,
+        load=_model_load(settings, file),
+        calibrated=calibrated,
+        shipped=shipped,
+        judge=judge,
+        reranker=(settings.models.reranker or "") if reranks else None,
+    )
+
+
+def resources_of(
+    plan: Plan,
+    settings: Settings,
+    *,
+    model: LanguageModel,
+    judge: LanguageModel | None,
+    retriever: Retriever | None,
+    rule: EvidenceRule | None,
+) -> Resources:
+    """Put what is loaded together for the plan's strategy.
+
+    Raises:
+        AdaptRAGError: the reranker or the labels cannot be opened.
+    """
+    labels = None
+    if "labels" in plan.strategy.uses and settings.ask.labels is not None:
+        from adaptrag_cli.strategies.labels import read_labels
+
+        labels = read_labels(settings.ask.labels)
+    return Resources(
+        model=model,
+        retriever=retriever,
+        options=plan.options,
+        evidence_rule=rule,
+        draft_odds=plan.draft_odds,
+        judge=judge,
+        reranker=_open_reranker(plan.reranker, model, models_dir_of(settings)),
+        labels=labels,
+        calibrated=plan.calibrated,
+    )
+
+
 def open_session(
     settings: Settings, *, on_note: Callable[[str], None] = lambda _: None, keep: Session | None = None
 ) -> Session:
@@ -111,62 +223,106 @@ def open_session(
         AdaptRAGError: a name is unknown, or the index is missing or stale: then `keep` stays open; or the model cannot
             be used: then `keep.is_closed`.
     """
-    strategy = load_strategy(settings.ask.strategy)
+    plan = plan_session(settings)
     models_dir = models_dir_of(settings)
-    model_file = locate_model(settings.models.answer, models_dir)
-    calibration = model_file.entry.calibration if model_file.entry is not None else None
-    options, rows = resolve_options(
-        strategy, settings.ask, settings.origins, model_threshold=calibration.threshold if calibration else None
-    )
-    warnings = _threshold_warnings(strategy, rows, model_file)
+    rows, warnings = plan.rows, plan.warnings
     kept_retriever = keep.resources.retriever if keep else None
-    opened: _OpenIndex | None = None
+    opened: OpenIndex | None = None
     rule: EvidenceRule | None = None
-    if strategy.needs_index:
-        opened = _open_index(settings, models_dir, kept_retriever)
-        rule = _evidence_rule(calibration, opened.retriever.store)
+    if plan.strategy.needs_index:
+        opened = open_index_for(settings, models_dir, kept_retriever)
+        rule = _evidence_rule(plan.shipped, opened.retriever.store)
         rows += _rule_settings(rule)
     elif settings.ask.peek or settings.index.name is not None:
         opened, noticed = _open_for_peek(settings, models_dir, kept_retriever)
         warnings += noticed
     if opened:
         warnings += opened.warnings
-    load = ModelLoad(
-        file=model_file,
-        context_length=settings.models.context_length,
-        gpu_layers=settings.models.gpu_layers,
-        threads=settings.models.threads,
-    )
-    model = _take_model(keep, load) or _load_model(load, on_note)
+    model, judge = _take_models(keep, plan)
+    model = model or load_model(plan.load, on_note)
     if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
         warnings += (WarningRaised(code="gpu_not_used", message=model.info.gpu_reason),)
     warnings += tuple(WarningRaised(code="model_note", message=note) for note in model.info.notes)
-    resources = Resources(
-        model=model,
-        retriever=opened.retriever if opened else None,
-        options=options,
-        evidence_rule=rule,
-        draft_odds=calibration.odds if calibration else (),
-    )
+    try:
+        if plan.judge is not None and judge is None:
+            judge = load_model(plan.judge, on_note)
+        resources = resources_of(
+            plan,
+            settings,
+            model=model,
+            judge=judge,
+            retriever=opened.retriever if opened else None,
+            rule=rule,
+        )
+    except BaseException:
+        model.close()
+        if judge is not None:
+            judge.close()
+        raise
     return Session(
-        strategy=strategy,
+        strategy=plan.strategy,
         resources=resources,
         settings=rows,
         warnings=warnings,
         peek=settings.ask.peek,
-        load=load,
+        load=plan.load,
+        judge_load=plan.judge,
         freshness=opened.freshness if opened else None,
     )
 
 
+def _model_load(settings: Settings, file: ModelFile) -> ModelLoad:
+    return ModelLoad(
+        file=file,
+        context_length=settings.models.context_length,
+        gpu_layers=settings.models.gpu_layers,
+        threads=settings.models.threads,
+    )
+
+
+def _calibrated(models_dir: Path, file: ModelFile) -> Calibrated | None:
+    """What was fitted for these very weights; a calibration of another file of the same name does not count."""
+    found = read_calibration(calibration_path(models_dir, file.name))
+    return found if found is not None and found.model_fingerprint == file.fingerprint else None
+
+
+def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Setting | None:
+    if calibrated is not None and calibrated.threshold is not None:
+        kind = "" if calibrated.labelled else ", which the model wrote itself"
+        origin = f"calibrated on {calibrated.source}{kind}"
+        return Setting(name="threshold", value=calibrated.threshold.threshold, origin=origin)
+    if shipped is not None:
+        return Setting(name="threshold", value=shipped.threshold, origin="measured for this model")
+    return None
+
+
+def _open_reranker(name: str | None, model: LanguageModel, models_dir: Path) -> Reranker | None:
+    if name is None:
+        return None
+    if name:
+        from adaptrag_cli.models.reranker import load_reranker
+
+        return load_reranker(name, models_dir)
+    from adaptrag_cli.models.answer_reranker import AnswerModelReranker
+
+    return AnswerModelReranker(model)
+
+
 @dataclass(frozen=True, kw_only=True)
-class _OpenIndex:
+class OpenIndex:
+    """An index with its encoder, ready to be searched."""
+
     retriever: Retriever
     freshness: Freshness
     warnings: tuple[WarningRaised, ...]
 
 
-def _open_index(settings: Settings, models_dir: Path, kept: Retriever | None) -> _OpenIndex:
+def open_index_for(settings: Settings, models_dir: Path, kept: Retriever | None = None) -> OpenIndex:
+    """Open the index that the settings name, and the encoder it was made with.
+
+    Raises:
+        AdaptRAGError: there is none, its documents are not there, or the encoder is another one.
+    """
     index_dir = index_dir_of(settings)
     store = open_index(index_dir, choose_index(index_dir, settings.index.name))
     freshness = store.freshness()
@@ -183,7 +339,7 @@ def _open_index(settings: Settings, models_dir: Path, kept: Retriever | None) ->
     retriever = Retriever(store, encoder, deleted=(*freshness.deleted, *freshness.deleted_documents))
     if kept is not None and _is_same(kept, retriever):
         retriever = kept  # with the vectors it has computed
-    return _OpenIndex(retriever=retriever, freshness=freshness, warnings=_freshness_warnings(freshness, store))
+    return OpenIndex(retriever=retriever, freshness=freshness, warnings=_freshness_warnings(freshness, store))
 
 
 def _is_same(kept: Retriever, other: Retriever) -> bool:
@@ -199,10 +355,10 @@ def _is_same(kept: Retriever, other: Retriever) -> bool:
 
 def _open_for_peek(
     settings: Settings, models_dir: Path, kept: Retriever | None
-) -> tuple[_OpenIndex | None, tuple[WarningRaised, ...]]:
+) -> tuple[OpenIndex | None, tuple[WarningRaised, ...]]:
     """Open the index of a strategy that does not need one: no trouble with it stops the answer, unless it was named."""
     try:
-        return _open_index(settings, models_dir, kept), ()
+        return open_index_for(settings, models_dir, kept), ()
     except IndexNotFound:
         if settings.index.name is not None:
             raise
@@ -227,18 +383,23 @@ def _open_encoder(store: LocalStore, models_dir: Path) -> Encoder:
     return encoder
 
 
-def _take_model(keep: Session | None, load: ModelLoad) -> LanguageModel | None:
-    """Take the model out of an earlier session where it is the one that is wanted; close that session."""
+def _take_models(keep: Session | None, plan: Plan) -> tuple[LanguageModel | None, LanguageModel | None]:
+    """Take answer model and judge out of an earlier session where they are the ones that are wanted; close the rest."""
     if keep is None or keep.is_closed:
-        return None
-    if keep.load == load:
-        keep.is_closed = True  # its model lives on in the new session
-        return keep.model
-    keep.close()
-    return None
+        return None, None
+    model, judge = keep.model, keep.resources.judge
+    keep.is_closed = True  # what is taken lives on in the new session
+    taken = model if keep.load == plan.load else None
+    taken_judge = judge if judge is not None and keep.judge_load == plan.judge else None
+    if taken is None:
+        model.close()
+    if judge is not None and taken_judge is None:
+        judge.close()
+    return taken, taken_judge
 
 
-def _load_model(load: ModelLoad, on_note: Callable[[str], None]) -> LanguageModel:
+def load_model(load: ModelLoad, on_note: Callable[[str], None]) -> LanguageModel:
+    """Load a language model; `on_note` is told first."""
     on_note(f"loading {load.file.name}")
     return load_language_model(
         load.file.path,
@@ -270,8 +431,8 @@ def _rule_settings(rule: EvidenceRule | None) -> tuple[Setting, ...]:
 
 
 def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: ModelFile) -> tuple[WarningRaised, ...]:
-    origin = next(row.origin for row in rows if row.name == "threshold")
-    if strategy.name != "dtr" or not origin.startswith("default of"):
+    origin = next((row.origin for row in rows if row.name == "threshold"), "")
+    if not origin.startswith("default of"):
         return ()
     return (
         WarningRaised(

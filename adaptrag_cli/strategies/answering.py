@@ -24,6 +24,9 @@ from adaptrag_cli.strategies.steps import generate
 from adaptrag_cli.uncertainty import mean_nll
 from adaptrag_cli.words import split_sentences
 
+ANSWER_USES = frozenset({"style", "answer_tokens", "cited_answer_tokens"})
+"""Options that decide how the answer is written."""
+
 
 def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) -> Generator[Event, None, Answer]:
     """Answer from the kept chunks, and say so when they do not tell."""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import Protocol, Self
 
-from adaptrag_cli.config import AisScore, AskSettings, RetrieverName, Style
+from adaptrag_cli.calibration import Calibrated
+from adaptrag_cli.config import AgreementRule, AisScore, AskSettings, RetrieverName, SearchPaths, Selection, Style
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
 from adaptrag_cli.events import (
     AnswerSource,
@@ -23,17 +24,30 @@ from adaptrag_cli.events import (
     Phase,
     PromptBuilt,
     RunFailed,
+    Scalar,
     Setting,
     TokenGenerated,
 )
 from adaptrag_cli.evidence import EvidenceRule
-from adaptrag_cli.models.base import Generation, LanguageModel, Token
+from adaptrag_cli.models.base import Generation, LanguageModel, Reranker, Token
 from adaptrag_cli.retrieval import Retriever
 
 _TABLE: Mapping[str, str] = {
     "never": "adaptrag_cli.strategies.baselines:Never",
     "always": "adaptrag_cli.strategies.baselines:Always",
+    "rerank": "adaptrag_cli.strategies.reranking:Rerank",
+    "hyde": "adaptrag_cli.strategies.expansion:HyDE",
+    "query2doc": "adaptrag_cli.strategies.expansion:Query2doc",
+    "cot-expansion": "adaptrag_cli.strategies.expansion:ChainOfThoughtExpansion",
+    "llm-judge": "adaptrag_cli.strategies.judges:LLMJudge",
+    "taare": "adaptrag_cli.strategies.judges:TimeAwareJudge",
+    "can-answer": "adaptrag_cli.strategies.judges:CanAnswer",
+    "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
+    "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
+    "pairs": "adaptrag_cli.strategies.pairs:Pairs",
+    "dpr-ais": "adaptrag_cli.strategies.pairs:DualPath",
     "dtr": "adaptrag_cli.strategies.dtr:DecideThenRetrieve",
+    "dtr+verify": "adaptrag_cli.strategies.verify:DecideRetrieveVerify",
 }
 
 
@@ -50,10 +64,31 @@ class Options:
     top_k: int = 3
     """Chunks in the final context."""
     style: Style = "short"
+    gate: bool = True
+    """Decide whether to look up; without it everything is looked up (the papers' "w/o UGT")."""
+    selection: Selection = "ais"
+    """How chunks of two paths are chosen: by AIS, or a fixed number of each (the papers' "w/o AIS")."""
+    paths: SearchPaths = "both"
+    """Which paths are searched; one alone gives as many candidates as both would (PAIRS' "w/o DPR")."""
+    agreement: AgreementRule = "exact"
+    agreement_limit: float = 0.8
+    """Token F1 or cosine from which two answers agree."""
+    exclude_numbers: bool = False
+    """Agreed answers with a number are looked up all the same (PAIRS' "Exclude num")."""
+    neighbours: int = 5
+    """Labelled questions that skr-knn compares with."""
+    floor: float = 0.0
+    """dtr+verify gives no answer that is less likely right than this."""
+    today: str = ""
+    """Date that time-aware prompts name; empty means the date of the day."""
+    rerank_depth: int = 10
+    """Chunks that the reranker reads (METHODS 11)."""
     draft_tokens: int = 32
     pseudo_context_tokens: int = 128
     answer_tokens: int = 32
     cited_answer_tokens: int = 160
+    judge_tokens: int = 16
+    rationale_tokens: int = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,12 +155,41 @@ class Resources:
     draft_odds: tuple[DraftOdds, ...] = ()
     """Bands of uncertainty and how often drafts in them were right, where that was measured for the model."""
     reuse: Reuse = field(default_factory=Reuse)
+    judge: LanguageModel | None = None
+    """A model that judges in place of the answer model."""
+    reranker: Reranker | None = None
+    """What reads query and chunk together; opened only for what asks for it."""
+    labels: Labels | None = None
+    """Questions of an earlier evaluation with what was right for each."""
+    calibrated: Calibrated | None = None
+    """What was fitted for this model on this machine."""
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+    """What is known of the question beside its text, such as its subject's popularity."""
 
     def require_retriever(self) -> Retriever:
         """The retriever, for strategies that need an index."""
         if self.retriever is None:
             raise ConfigError("documents are to be looked up, and no index is open", "adaptrag index FOLDER")
         return self.retriever
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledQuestion:
+    """A question of an evaluation, and which answers were right (exact match)."""
+
+    id: str
+    query: str
+    right_from_memory: bool
+    right_from_documents: bool
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """Labelled questions, and the run they come from."""
+
+    source: str
+    questions: tuple[LabelledQuestion, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +211,8 @@ class Strategy(Protocol):
     """One line for `--help`."""
     requires: frozenset[str]
     """Capabilities of the model, such as `logprobs`."""
+    uses: frozenset[str]
+    """Names of the options that can change what it does; the others are neither shown nor accepted silently."""
     needs_index: bool
     defaults: Options
 
@@ -189,7 +255,7 @@ def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
 
 
 def resolve_options(
-    strategy: Strategy, ask: AskSettings, origins: Mapping[str, str], *, model_threshold: float | None
+    strategy: Strategy, ask: AskSettings, origins: Mapping[str, str], *, model_threshold: Setting | None
 ) -> tuple[Options, tuple[Setting, ...]]:
     """Lay the user's values over the strategy's, and say where each came from.
 
@@ -198,7 +264,7 @@ def resolve_options(
     given: dict[str, object] = {}
     origin_of: dict[str, str] = {}
     if model_threshold is not None:
-        given["threshold"], origin_of["threshold"] = model_threshold, "measured for this model"
+        given["threshold"], origin_of["threshold"] = model_threshold.value, model_threshold.origin
     for option in fields(Options):
         value = getattr(ask, option.name, None)
         if value is not None and origins.get(f"ask.{option.name}", "default") != "default":
@@ -210,5 +276,13 @@ def resolve_options(
             name=o.name, value=getattr(options, o.name), origin=origin_of.get(o.name, f"default of {strategy.name}")
         )
         for o in fields(Options)
+        if o.name in strategy.uses
     )
     return options, settings
+
+
+def unused_flags(strategy: Strategy, origins: Mapping[str, str]) -> tuple[str, ...]:
+    """Flags that were typed and change nothing with this strategy."""
+    names = [option.name for option in fields(Options) if option.name not in strategy.uses]
+    typed = [origins.get(f"ask.{name}", "") for name in names]
+    return tuple(origin for origin in typed if origin.startswith("--"))

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import ClassVar
 
 from adaptrag_cli.events import Candidate, DecisionMade, Event
-from adaptrag_cli.strategies.answering import answer_from_chunks
+from adaptrag_cli.strategies.answering import ANSWER_USES, answer_from_chunks
 from adaptrag_cli.strategies.base import Answer, Options, Resources
 from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft, search_path, select_by_query
 from adaptrag_cli.uncertainty import odds_of
@@ -19,6 +19,7 @@ class Never:
     paper: ClassVar[str] = "No Retrieval, baseline of all five papers"
     summary: ClassVar[str] = "answer from the model's memory; no document is read"
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
+    uses: ClassVar[frozenset[str]] = frozenset({"draft_tokens"})
     needs_index: ClassVar[bool] = False
     defaults: ClassVar[Options] = Options()
 
@@ -47,6 +48,7 @@ class Always:
     paper: ClassVar[str] = "Standard RAG, baseline of all five papers"
     summary: ClassVar[str] = "look every question up once (standard RAG)"
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
+    uses: ClassVar[frozenset[str]] = frozenset({"retriever", "top_k"} | ANSWER_USES)
     needs_index: ClassVar[bool] = True
     defaults: ClassVar[Options] = Options()
 

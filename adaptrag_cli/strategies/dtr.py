@@ -20,27 +20,22 @@ Differs from the paper:
 - A chunk's title or heading path is embedded with its text unless the index was built with `--body-only`.
 - An empty draft has no uncertainty and retrieves (the released code raises).
 - A blank pseudo-context leaves the query path alone to choose.
+
+Ablations (Tab. 3): `gate=false` always looks up ("w/o UGT": two calls, no draft); `selection=1q+2p` or `2q+1p` takes a
+fixed number of each path ("w/o AIS"); `paths=query` or `pseudo_context` searches one path ("w/o DPR", as PAIRS defines
+it).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import ClassVar
 
-from adaptrag_cli.events import Candidate, ChunksSelected, DecisionMade, Event, PathName, PseudoContextWritten
-from adaptrag_cli.retrieval import FoundChunk
-from adaptrag_cli.selection import rank_candidates
-from adaptrag_cli.strategies.answering import answer_from_chunks
+from adaptrag_cli.events import Candidate, DecisionMade, Event, PseudoContextWritten
+from adaptrag_cli.strategies import dual_path
+from adaptrag_cli.strategies.answering import ANSWER_USES, answer_from_chunks
 from adaptrag_cli.strategies.base import Answer, Options, Resources
-from adaptrag_cli.strategies.steps import (
-    answer_with_draft,
-    candidate,
-    draft_answer,
-    measure_draft,
-    search_path,
-    select_by_query,
-    write_pseudo_context,
-)
+from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft, write_pseudo_context
 from adaptrag_cli.uncertainty import decide, odds_of
 
 
@@ -51,23 +46,29 @@ class DecideThenRetrieve:
     paper: ClassVar[str] = "Decide Then Retrieve (Chen et al., 2026)"
     summary: ClassVar[str] = "draft first; look up on two paths only when the draft is uncertain"
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
+    uses: ClassVar[frozenset[str]] = frozenset(
+        {"threshold", "gate", "draft_tokens", "pseudo_context_tokens"} | dual_path.USES | ANSWER_USES
+    )
     needs_index: ClassVar[bool] = True
     defaults: ClassVar[Options] = Options()
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Draft, decide, and if need be retrieve, select and answer."""
-        draft = yield from draft_answer(query, use)
-        uncertainty = yield from measure_draft(draft)
-        decision = decide(uncertainty, use.options.threshold)
-        yield DecisionMade(
-            retrieve=decision.retrieve,
-            uncertainty=uncertainty.value,
-            threshold=use.options.threshold,
-            reason=decision.reason,
-            draft_odds=odds_of(uncertainty.value, use.draft_odds),
-        )
-        if not decision.retrieve:
-            return answer_with_draft(draft)
+        if not use.options.gate:
+            yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="there is no gate")
+        else:
+            draft = yield from draft_answer(query, use)
+            uncertainty = yield from measure_draft(draft)
+            decision = decide(uncertainty, use.options.threshold)
+            yield DecisionMade(
+                retrieve=decision.retrieve,
+                uncertainty=uncertainty.value,
+                threshold=use.options.threshold,
+                reason=decision.reason,
+                draft_odds=odds_of(uncertainty.value, use.draft_odds),
+            )
+            if not decision.retrieve:
+                return answer_with_draft(draft)
         kept = yield from self.look_up(query, use)
         return (yield from answer_from_chunks(query, kept, use))
 
@@ -75,60 +76,4 @@ class DecideThenRetrieve:
         """Imagine a passage, search both paths, and select (steps 3 to 5)."""
         pseudo_context = (yield from write_pseudo_context(query, use)).text.strip()
         yield PseudoContextWritten(text=pseudo_context)
-        by_query = yield from search_path(use, "query", query, use.options.top_n)
-        by_pseudo_context: tuple[FoundChunk, ...] = ()
-        if pseudo_context:
-            by_pseudo_context = yield from search_path(use, "pseudo_context", pseudo_context, use.options.top_n)
-        return (yield from select_by_ais(query, pseudo_context, by_query, by_pseudo_context, use))
-
-
-def select_by_ais(
-    query: str,
-    pseudo_context: str,
-    by_query: Sequence[FoundChunk],
-    by_pseudo_context: Sequence[FoundChunk],
-    use: Resources,
-) -> Generator[Event, None, list[Candidate]]:
-    """Score the union of both paths and keep the top k (Algorithm 1, lines 4 to 9)."""
-    retriever = use.require_retriever()
-    query_vector, pseudo_vector = retriever.embed(query), retriever.embed(pseudo_context)
-    union = {item.row: item for item in (*by_pseudo_context, *by_query)}
-    if query_vector is None or pseudo_vector is None or not union:
-        return (yield from select_by_query(query, by_query, use))
-    rows = list(union)
-    s1 = retriever.similarities(query_vector, rows).tolist()
-    s2 = retriever.similarities(pseudo_vector, rows).tolist()
-    query_pseudo_similarity = float(query_vector @ pseudo_vector)
-    found = [union[row] for row in rows]
-    ranking = rank_candidates(use.options.ais, s1, s2, query_pseudo_similarity, [item.chunk.chunk_id for item in found])
-    paths = {
-        row: tuple(name for name, path in _paths(by_query, by_pseudo_context) if any(f.row == row for f in path))
-        for row in rows
-    }
-    candidates = [
-        candidate(
-            found[i],
-            paths=paths[found[i].row],
-            query_score=s1[i],
-            pseudo_context_score=s2[i],
-            query_angle=float(ranking.query_angles[i]),
-            pseudo_context_angle=float(ranking.pseudo_context_angles[i]),
-            ais_score=float(ranking.scores[i]),
-            rank=rank,
-            kept=rank <= use.options.top_k,
-        )
-        for rank, i in enumerate(ranking.order, start=1)
-    ]
-    yield ChunksSelected(
-        score_name=use.options.ais,
-        query_pseudo_similarity=query_pseudo_similarity,
-        query_weight=ranking.query_weight,
-        candidates=tuple(candidates),
-    )
-    return [c for c in candidates if c.kept]
-
-
-def _paths(
-    by_query: Sequence[FoundChunk], by_pseudo_context: Sequence[FoundChunk]
-) -> tuple[tuple[PathName, Sequence[FoundChunk]], ...]:
-    return (("query", by_query), ("pseudo_context", by_pseudo_context))
+        return (yield from dual_path.look_up_both(query, pseudo_context, use))

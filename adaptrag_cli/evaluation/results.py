@@ -1,0 +1,278 @@
+"""What an evaluation leaves on disk: one manifest, one line per answered question, one trace per line.
+
+    OUT/manifest.json    what was measured, with what: two tables can be compared, or refused
+    OUT/results.jsonl    a `Result` per cell, question set, strategy and question; appended, never rewritten
+    OUT/traces/...       the run itself, gzipped, for `adaptrag tui --replay` and to recompute every figure
+    OUT/cache.sqlite     texts and vectors that several strategies need (`cache.py`); may be deleted
+
+A result is a function of its trace, its question and nothing else, so figures can be recomputed from traces.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from adaptrag_cli.disk import flush_to_disk, replace_durably
+from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.events import AnswerSource, Record, Scalar, Setting
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+RESULTS = "results.jsonl"
+TRACES = "traces"
+_ANEW = "evaluate again into a new --out"
+
+
+class StrategySpec(Record, frozen=True, kw_only=True):
+    """A strategy with options of its own, as `--strategies` names it: `dpr-ais:paths=query:ais=sum`."""
+
+    label: str
+    strategy: str
+    overrides: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    """Settings by dotted name (`ask.paths`)."""
+
+
+class SetInfo(Record, frozen=True, kw_only=True):
+    """A question set as it was read."""
+
+    name: str
+    format: str
+    fingerprint: str
+    """SHA-256 of the file."""
+    questions: tuple[str, ...]
+    """Ids of the questions that are asked, in order."""
+    digests: tuple[str, ...]
+    """`calibration.question_digest` of each."""
+    calibrated_on: int = 0
+    """How many of them the calibration in use was fitted on."""
+
+
+class Cell(Record, frozen=True, kw_only=True):
+    """One combination of a grid (`--vary`): everything but strategy and question."""
+
+    name: str
+    """`base`, or `top_k=5,encoder=e5` for a varied one."""
+    overrides: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    model: str
+    model_fingerprint: str
+    encoder: str
+    indexes: dict[str, str]
+    """Index fingerprint by question set; empty where a set has no corpus."""
+    settings: tuple[Setting, ...]
+    lanes: int
+    """Questions that were decoded as one batch."""
+    is_bit_equal: bool
+    """Whether the batch gives the numbers of one-by-one."""
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """What was measured, and with what."""
+
+    format: int = FORMAT
+    created: str
+    adaptrag_version: str
+    versions: dict[str, str]
+    """Of the libraries that decide numbers."""
+    machine: str
+    seed: int
+    limit: int | None
+    sets: tuple[SetInfo, ...]
+    strategies: tuple[StrategySpec, ...]
+    cells: tuple[Cell, ...]
+    cache: str
+    """File of the cache, relative to the run where it is inside."""
+    calibration: str = ""
+    """Digest of the calibration in use; empty for none."""
+
+
+class ScoredChunk(Record, frozen=True, kw_only=True):
+    """A candidate of the final selection, without its text."""
+
+    chunk_id: str
+    document: str
+    query_score: float
+    pseudo_context_score: float | None
+    score: float | None
+    query_rank: int | None
+    """Rank on the query path; None when only the other found it."""
+    pseudo_context_rank: int | None
+    kept: bool
+    gold: bool
+
+
+class Result(Record, frozen=True, kw_only=True):
+    """One question answered by one strategy. Shares and scores are from 0 to 1."""
+
+    cell: str
+    set: str
+    strategy: str
+    """Label of the `StrategySpec`."""
+    question_id: str
+    query: str
+    golds: tuple[str, ...]
+    meta: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    prediction: str
+    source: AnswerSource
+    failure: str = ""
+    """Why there is no answer; the prediction is then empty and counts as wrong."""
+    em: float
+    f1: float
+    f1_first_gold: float
+    acc: float
+    retrieved: bool
+    """Whether documents were looked up."""
+    uncertainty: float | None
+    """Of the draft, where one was written."""
+    draft: str | None
+    """The answer from memory (parsed), where one was written."""
+    draft_em: float | None
+    draft_f1: float | None
+    answer_uncertainty: float | None
+    """Mean NLL of the answer from documents."""
+    documents: tuple[str, ...]
+    """Documents of the chunks the answer was read from, best first, with repeats."""
+    recall: float | None
+    """Of gold documents among those; None where nothing was looked up or nothing is gold."""
+    all_gold: bool | None
+    candidates: tuple[ScoredChunk, ...] = ()
+    query_pseudo_similarity: float | None = None
+    query_weight: float | None = None
+    pseudo_context: str | None = None
+    llm_calls: int
+    searches: int
+    prompt_tokens: int
+    reused_tokens: int
+    generated_tokens: int
+    seconds: float
+    """Working time as if the strategy had run alone: what was taken from the cache counts with the time it took."""
+    trace: str
+    """Path of the trace inside the run's folder."""
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What a run does once."""
+        return (self.cell, self.set, self.strategy, self.question_id)
+
+
+class RunData(Record, frozen=True, kw_only=True):
+    """A run read back."""
+
+    folder: str
+    manifest: Manifest
+    results: tuple[Result, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return Path(self.folder).name
+
+    def by_strategy(self, *, cell: str, set: str) -> Mapping[str, Mapping[str, Result]]:
+        """Results of one cell and set: strategy label, then question id; in the manifest's order."""
+        labels = [spec.label for spec in self.manifest.strategies]
+        table: dict[str, dict[str, Result]] = {label: {} for label in labels}
+        for result in self.results:
+            if result.cell == cell and result.set == set:
+                table.setdefault(result.strategy, {})[result.question_id] = result
+        return table
+
+
+class ResultLog:
+    """The results of a run, appended one durable line at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / RESULTS
+        self._file = self._path.open("ab")
+
+    def append(self, result: Result) -> None:
+        """Write one line through to the disk."""
+        self._file.write(msgspec.json.encode(result) + b"\n")
+        flush_to_disk(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write it whole or not at all."""
+    replace_durably(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read what a run measures.
+
+    Raises:
+        ConfigError: the folder holds no run of this version.
+    """
+    path = folder / MANIFEST
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError as error:
+        raise ConfigError(f"{folder} holds no evaluation", "make one with: adaptrag eval DATA --out FOLDER") from error
+    except (OSError, msgspec.DecodeError, ValueError) as error:
+        raise ConfigError(f"{path}: no manifest of this version: {error}", _ANEW) from error
+
+
+def read_results(folder: Path) -> tuple[Result, ...]:
+    """Read all finished lines; the last one may have been cut off by a kill and is then left out.
+
+    Raises:
+        ConfigError: another line is broken.
+    """
+    path = folder / RESULTS
+    if not path.exists():
+        return ()
+    lines = path.read_bytes().split(b"\n")
+    decoder = msgspec.json.Decoder(Result)
+    results: dict[tuple[str, str, str, str], Result] = {}
+    for number, line in enumerate(lines[:-1], start=1):
+        if line.strip():
+            try:
+                result = decoder.decode(line)
+            except (msgspec.DecodeError, ValueError) as error:
+                raise ConfigError(f"{path}:{number}: not a result: {error}", _ANEW) from error
+            results.setdefault(result.key, result)
+    return tuple(results.values())
+
+
+def drop_torn_line(folder: Path) -> None:
+    """Cut off what a kill left of a last line, so that the next one starts at its own."""
+    path = folder / RESULTS
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        data = file.read()
+        end = data.rfind(b"\n") + 1
+        if end < len(data):
+            file.truncate(end)
+            os.fsync(file.fileno())
+
+
+def read_run(folder: Path) -> RunData:
+    """Read a whole run.
+
+    Raises:
+        ConfigError: it is none, or broken.
+    """
+    return RunData(folder=str(folder), manifest=read_manifest(folder), results=read_results(folder))
+
+
+def require_comparable(runs: Iterable[RunData]) -> None:
+    """Refuse runs whose numbers do not belong into one table.
+
+    Raises:
+        ConfigError: the same set was read from other files or other questions, or a run's settings differ for the same
+            cell, set and strategy.
+    """
+    seen: dict[str, tuple[str, SetInfo]] = {}
+    for run in runs:
+        for info in run.manifest.sets:
+            name, first = seen.setdefault(info.name, (run.name, info))
+            if first.questions != info.questions or first.fingerprint != info.fingerprint:
+                raise ConfigError(
+                    f"{name} and {run.name} ask other questions of {info.name}",
+                    "evaluate both with the same DATA, --limit and --seed",
+                )
