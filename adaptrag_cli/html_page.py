@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element, tostring
 from adaptrag_cli.events import PathName, PathRetrieved, Phase, RankedChunk, RunFinished, TokenGenerated
 from adaptrag_cli.html_figures import Child, element, gauge, plane, table
 from adaptrag_cli.palette import Shade, is_weak, legend, shade
-from adaptrag_cli.render import odds_in_words, peek_line, source_lines, verdict_lines, warning_line
-from adaptrag_cli.tables import call_row, degrees, number, others, probability, quoted
+from adaptrag_cli.render import peek_line, source_lines, verdict_lines, warning_line
+from adaptrag_cli.tables import call_row, degrees, number, odds_in_words, others, probability, quoted
 from adaptrag_cli.trace import RunSummary
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 from adaptrag_cli.events import (
     Candidate,
     DecisionMade,
-    DraftOdds,
     Event,
     Phase,
     PromptBuilt,
@@ -227,18 +226,6 @@ def _reason(decision: DecisionMade) -> str:
     sign = ">" if decision.uncertainty > decision.threshold else "<="
     uncertainty, threshold = numbers_apart(decision.uncertainty, decision.threshold)
     return f"u = {uncertainty} {sign} {threshold}"
-
-
-def odds_in_words(odds: DraftOdds | None) -> str:
-    """How often such drafts were right: `of 18 measured drafts with u in 0.30-0.60, 4 were right (22 %)`."""
-    if odds is None:
-        return "no odds were measured for this model"
-    band = f"above {odds.above:.2f}" if odds.up_to is None else f"in {odds.above:.2f}-{odds.up_to:.2f}"
-    if not odds.drafts:
-        return f"no draft with u {band} was measured for this model"
-    were = "was" if odds.right == 1 else "were"
-    share = round(100 * odds.right / odds.drafts)
-    return f"of {odds.drafts} measured drafts with u {band}, {odds.right} {were} right ({share} %)"
 
 
 def _method(run: RunSummary, looked_up: bool) -> str:

@@ -86,14 +86,19 @@ def _print_draft(run: RunSummary, console: Console) -> None:
     ]
     _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
     if run.decision and run.decision.draft_odds:
-        _paragraph(console, odds_text(run.decision.draft_odds))
+        _paragraph(console, odds_in_words(run.decision.draft_odds))
 
 
-def odds_text(odds: DraftOdds) -> str:
-    """How often drafts of about this uncertainty were right: `of 15 measured drafts with ... 8 were right`."""
-    low = f"{odds.above:g} < " if odds.above else ""
-    band = f"u > {odds.above:g}" if odds.up_to is None else f"{low}u <= {odds.up_to:g}"
-    return f"of {odds.drafts} measured drafts with {band}, {odds.right} {'was' if odds.right == 1 else 'were'} right"
+def odds_in_words(odds: DraftOdds | None) -> str:
+    """How often such drafts were right: `of 18 measured drafts with u in 0.30-0.60, 4 were right (22 %)`."""
+    if odds is None:
+        return "no odds were measured for this model"
+    band = f"above {odds.above:.2f}" if odds.up_to is None else f"in {odds.above:.2f}-{odds.up_to:.2f}"
+    if not odds.drafts:
+        return f"no draft with u {band} was measured for this model"
+    were = "was" if odds.right == 1 else "were"
+    share = round(100 * odds.right / odds.drafts)
+    return f"of {odds.drafts} measured drafts with u {band}, {odds.right} {were} right ({share} %)"
 
 
 def others(token: TokenGenerated) -> str:

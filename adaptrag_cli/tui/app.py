@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from textual import work
 from textual.app import App, SystemCommand
@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
+from adaptrag_cli.errors import AdaptRAGError
 from adaptrag_cli.service.client import EngineProcess
 from adaptrag_cli.service.protocol import AnyReply, AnyRequest
 from adaptrag_cli.tui.launch import Launch
@@ -48,17 +49,12 @@ class AdaptRAGApp(App[None]):
 
     TITLE = "AdaptRAG"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    ENABLE_COMMAND_PALETTE = True
-    COMMAND_PALETTE_BINDING = "ctrl+p"
-    BINDINGS: ClassVar = []
 
     def __init__(self, launch: Launch, *, start_engine: Callable[[], Engine] = EngineProcess) -> None:
         super().__init__()
         self._launch = launch
         self._start_engine = start_engine
         self._engine: Engine | None = None
-        self.is_leaving = False
-        """Keys that were typed behind `q` mean nothing any more."""
         self._main = MainScreen(launch, self.send)
 
     def on_mount(self) -> None:
@@ -69,7 +65,7 @@ class AdaptRAGApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave at once: the engine is not waited for."""
-        self.is_leaving = True
+        self._main.is_leaving = True
         self._close_engine()
         self.exit()
 
@@ -78,7 +74,11 @@ class AdaptRAGApp(App[None]):
         if self._engine is None:
             self._engine = self._start_engine()
             self._read(self._engine)
-        self._engine.send(request)
+        try:
+            self._engine.send(request)
+        except AdaptRAGError as error:  # no process can be started
+            self._close_engine()
+            self._main.lose_engine(error.message)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every key of the main screen, and the application's own commands."""

@@ -81,10 +81,13 @@ class Desk:
             reuse=record.reusable,
         )
 
-    def finished(self, query: str, strategy: str) -> Record | None:
-        """The first run that has answered this question so."""
-        runs = (r for r in self.records if r.is_over and (r.query, r.strategy) == (query, strategy))
-        return next((r for r in runs if r.summary and r.summary.finished), None)
+    def answered(self, like: Record, strategy: str) -> Record | None:
+        """A run that has answered the same question, with the same flags, by this strategy."""
+        for record in self.records:
+            is_alike = record.query == like.query and _other_flags(record) == _other_flags(like)
+            if is_alike and record.strategy == strategy and record.summary and record.summary.finished:
+                return record
+        return None
 
     def cancel(self) -> tuple[Cancel, ...]:
         """Stop everything that was begun."""
@@ -128,8 +131,8 @@ class Desk:
             job.record.events += events
         else:
             job.events += events
-        if is_over and job.purpose == "unconsulted":
-            job.record.unconsulted = job.events
+        if is_over and job.purpose == "unconsulted" and not any(isinstance(e, RunFailed) for e in job.events):
+            job.record.unconsulted = job.events  # what failed or was stopped can be tried again
         if is_over:
             self._forget_if_empty(job)
         return Feed(record=job.record, purpose=job.purpose, events=tuple(events), is_over=is_over)
@@ -144,3 +147,7 @@ class Desk:
     def _number(self) -> int:
         self._next_job += 1
         return self._next_job
+
+
+def _other_flags(record: Record) -> Flags:
+    return {name: value for name, value in record.flags.items() if name != "ask.strategy"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
@@ -187,14 +187,6 @@ class FlowingText(Widget):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selection.extract("\n".join(line.rstrip() for line in self.lines)), "\n"
-
-
-def cut_middle(text: str, width: int) -> str:
-    """A place in `width` cells: both ends tell more than the middle does."""
-    if cell_len(text) <= width:
-        return text
-    tail = chop_cells(text[::-1], max(1, width * 2 // 3))[0][::-1]
-    return f"{set_cell_size(text, max(0, width - 1 - cell_len(tail)))}…{tail}"
 
 
 def _wrapped(line: Line, room: int) -> list[Line]:

@@ -85,6 +85,8 @@ class MainScreen(Screen[None]):
         self.desk = Desk(launch.flags, str(launch.config_file) if launch.config_file else None)
         self.what_if = WhatIf()
         self._comparison: Comparison | None = None
+        self.is_leaving = False
+        """Keys that were typed behind `q` mean nothing any more."""
         self._asked_at = 0.0
         self._is_stopping = False
         self._deck = Deck()
@@ -220,7 +222,7 @@ class MainScreen(Screen[None]):
         if self.desk.running:
             self._say("a question is being answered: Esc stops it", is_warning=True)
             return None
-        self._stop_playing()
+        self.transport.close()
         request = self.desk.ask(query, flags=flags, reuse=reuse)
         record = self.desk.records[-1]
         self._deck.bring_forward(1)
@@ -241,8 +243,9 @@ class MainScreen(Screen[None]):
             self._status.note("stopping")
         elif self.what_if.changes and self.desk.current:
             self._show_record(self.desk.current)
-        elif self.transport.player and not self._launch.is_replay:
-            self._stop_playing()
+        elif self.transport.player and self.desk.current and not self._launch.is_replay:
+            self.transport.close()
+            self._show_record(self.desk.current)
         elif self.focused is self._input:
             self._deck.enter()
 
@@ -337,7 +340,7 @@ class MainScreen(Screen[None]):
         name = await errands.choose_other_strategy(self.app, record) if record else None
         if record is None or name is None:
             return
-        other = self.desk.finished(record.query, name) or self._ask(
+        other = self.desk.answered(record, name) or self._ask(
             record.query, flags={**record.flags, "ask.strategy": name}, reuse=record.reusable
         )
         if other is not None:
@@ -359,7 +362,7 @@ class MainScreen(Screen[None]):
         """Reopen a question of this session."""
         record = await errands.choose_record(self.app, self.desk.records)
         if record is not None:
-            self._stop_playing()
+            self.transport.close()
             self._show_record(record)
 
     @work
@@ -459,7 +462,7 @@ class MainScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of the player exist while something is played, those of the engine where there is one."""
-        if getattr(self.app, "is_leaving", False):
+        if self.is_leaving:
             return False
         if self._launch.is_replay:
             return action not in self._ENGINE_ACTIONS
@@ -507,13 +510,8 @@ class MainScreen(Screen[None]):
 
     @on(TransportBar.Played)
     def _show_played(self, message: TransportBar.Played) -> None:
-        self._deck.show(message.events)
-
-    def _stop_playing(self) -> None:
-        """Leave the player; what it played is shown whole."""
-        if self.transport.player is not None and not self._launch.is_replay:
-            self._deck.show(self.transport.close())
-            self.refresh_bindings()
+        if self.transport.player is not None:  # else another run is on the screen by now
+            self._deck.show(message.events)
 
 
 def _runner(screen: MainScreen, action: str) -> Callable[[], object]:

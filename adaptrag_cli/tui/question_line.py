@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
 from adaptrag_cli.terminal import printable
+from adaptrag_cli.tui.fitting import cut_end
 from adaptrag_cli.tui.record import Record
 
 _FEWEST = 10
@@ -36,6 +37,4 @@ class QuestionLine(Widget):
         head, verdict = f"#{record.number} ", printable(record.verdict)
         room = max(_FEWEST, self.content_size.width - len(head) - cell_len(verdict) - 3)
         question = printable(" ".join(record.query.split()))
-        if cell_len(question) > room:
-            question = f"{set_cell_size(question, room - 1).rstrip()}…"
-        return Content.assemble((head, "dim"), (question, "bold"), "   ", (verdict, "dim"))
+        return Content.assemble((head, "dim"), (cut_end(question, room), "bold"), "   ", (verdict, "dim"))

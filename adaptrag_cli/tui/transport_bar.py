@@ -51,11 +51,10 @@ class TransportBar(Widget):
         self._player.toggle()
         self._tell()
 
-    def close(self) -> tuple[AnyEvent, ...]:
-        """Stop for good; returns what was not played yet."""
-        player, self._player = self._player, None
+    def close(self) -> None:
+        """Stop for good."""
+        self._player = None
         self._tell()
-        return player.finish() if player else ()
 
     def toggle(self) -> None:
         """Play or pause; at the end, play from the beginning."""

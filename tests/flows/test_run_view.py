@@ -227,9 +227,9 @@ def test_verbose_adds_every_number_in_plain_columns():
 @pytest.mark.parametrize(
     ("bounds", "numbers", "said"),
     [
-        ((0.0, 0.1), (3, 3), "of 3 measured drafts with u <= 0.1, 3 were right"),
-        ((0.3, 0.6), (1, 21), "of 21 measured drafts with 0.3 < u <= 0.6, 1 was right"),
-        ((1.5, None), (0, 41), "of 41 measured drafts with u > 1.5, 0 were right"),
+        ((0.0, 0.1), (3, 3), "of 3 measured drafts with u in 0.00-0.10, 3 were right (100 %)"),
+        ((0.3, 0.6), (1, 21), "of 21 measured drafts with u in 0.30-0.60, 1 was right (5 %)"),
+        ((1.5, None), (0, 41), "of 41 measured drafts with u above 1.50, 0 were right (0 %)"),
     ],
 )
 def test_tables_tell_how_often_such_drafts_were_right(bounds, numbers, said):

@@ -13,7 +13,7 @@ from pathlib import Path
 from adaptrag_cli import engine
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import AdaptRAGError, RunCancelled
-from adaptrag_cli.events import TokenGenerated
+from adaptrag_cli.events import Setting, TokenGenerated
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.service.protocol import (
     AnyReply,
@@ -32,6 +32,7 @@ from fakes import ScriptedModel
 from lamp import lamp_retriever, unsure_model
 
 THRESHOLD = 0.3
+MEASURED = Setting(name="threshold", value=THRESHOLD, origin="measured for this model")
 
 
 class StubEngine:
@@ -83,7 +84,7 @@ class StubEngine:
             return
         settings = load_settings(flags=request.flags)
         strategy = load_strategy(settings.ask.strategy)
-        options, rows = resolve_options(strategy, settings.ask, settings.origins, model_threshold=THRESHOLD)
+        options, rows = resolve_options(strategy, settings.ask, settings.origins, model_threshold=MEASURED)
         yield self._ready(request.job, strategy.name, options)
         if not isinstance(request, Prepare):
             use = Resources(

@@ -392,7 +392,7 @@ def test_a_long_place_is_cut_in_the_middle():
     run[at] = msgspec.structs.replace(run[at], candidates=candidates)
 
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
-        assert sources(host)[0] == "[1] a/folde…se.md:1211-1219  s1 0.80, s2 0.96, AIS 0.60"
+        assert sources(host)[0] == "[1] a/folder…e.md:1211-1219  s1 0.80, s2 0.96, AIS 0.60"
 
     on(run, body, size=(60, 10))
 

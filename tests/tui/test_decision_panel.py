@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 import traces
 from adaptrag_cli.events import DecisionMade, DraftOdds, Event, GenerationReused
-from adaptrag_cli.render import odds_in_words
+from adaptrag_cli.tables import odds_in_words
 from adaptrag_cli.tui.messages import ThresholdMoved
 from adaptrag_cli.tui.panels.decision import DecisionPanel
 from adaptrag_cli.tui.panels.gauge import Gauge, scale_of

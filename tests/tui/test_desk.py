@@ -5,7 +5,7 @@ from __future__ import annotations
 from adaptrag_cli.events import RunFailed
 from adaptrag_cli.service.protocol import Ask, Cancel, Ended, Failed, LookUp, Prepare, Told
 from adaptrag_cli.tui.desk import Desk
-from traces import retrieved, skipped
+from traces import always, retrieved, skipped
 
 LOST = RunFailed(error="EngineEnded", message="gone", hint="ask again", exit_code=4)
 
@@ -114,3 +114,27 @@ def test_a_lost_engine_ends_the_run_with_an_event_and_forgets_what_had_not_begun
 def test_replies_of_no_job_are_ignored():
     desk = Desk({})
     assert desk.take([*told(7, skipped()[:2]), Ended(job=7)]) == []
+
+
+def test_a_look_up_that_failed_can_be_tried_again():
+    desk = Desk({})
+    job = desk.ask("One?").job
+    desk.take([*told(job, skipped()), Ended(job=job)])
+    record = desk.records[0]
+    again = desk.look_up(record, "unconsulted").job
+    desk.take([*told(again, [*retrieved()[6:9], LOST]), Ended(job=again)])
+    assert record.unconsulted == []
+
+
+def test_a_run_is_compared_only_with_one_that_differs_in_nothing_but_the_strategy():
+    desk = Desk({})
+    for query, flags, run in (
+        ("One?", {"ask.top_k": 2}, retrieved()),
+        ("One?", {"ask.strategy": "always"}, always()),
+        ("Two?", {"ask.strategy": "always", "ask.top_k": 2}, always()),
+        ("One?", {"ask.strategy": "always", "ask.top_k": 2}, always()),
+    ):
+        job = desk.ask(query, flags=flags).job
+        desk.take([*told(job, run), Ended(job=job)])
+    assert desk.answered(desk.records[0], "always") is desk.records[3]
+    assert desk.answered(desk.records[0], "never") is None

@@ -14,7 +14,7 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from adaptrag_cli.terminal import printable
-from adaptrag_cli.tui.flowing_text import FlowingText, cut_middle
+from adaptrag_cli.tui.flowing_text import FlowingText
 
 texts = st.text(st.sampled_from("ab  \n\t漢🙂é\x1b\u200b"), max_size=80)
 
@@ -138,16 +138,3 @@ def test_the_mouse_selects_what_stands_there() -> None:
             assert shown == ["ferry leaves "]
 
     asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    ("width", "cut"),
-    [(30, "folder/handbook.md:11-19"), (20, "folder…book.md:11-19"), (9, "fo…:11-19"), (2, "…9")],
-)
-def test_cuts_a_place_in_the_middle(width: int, cut: str) -> None:
-    assert cut_middle("folder/handbook.md:11-19", width) == cut
-
-
-@given(text=st.text(st.sampled_from("ab漢字/"), max_size=40), width=st.integers(3, 40))
-def test_a_cut_place_fits(text: str, width: int) -> None:
-    assert cell_len(cut_middle(text, width)) <= width

@@ -332,9 +332,10 @@ def test_keys_behind_the_last_one_open_nothing(tmp_path: Path):
     async def body():
         async with driving(tmp_path) as it:
             await it.ask()
+            main = it.main
             await it.pilot.press("q", "question_mark", "h", "e")
             await it.until(lambda: not it.app.is_running)
-            assert it.app.is_leaving
+            assert main.is_leaving
 
     drive(body())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adaptrag_cli.tui.panels.snippet import cut_middle, matches, search_terms, snippet
+from adaptrag_cli.tui.panels.snippet import matches, search_terms, snippet
 
 
 def marked(text: str, query: str) -> list[str]:
@@ -49,11 +49,3 @@ def test_a_text_without_a_match_is_shown_from_its_beginning_and_cut():
 
 def test_what_a_document_holds_cannot_steer_the_terminal():
     assert lines("a \x1b[31mred\u202e word", "word", width=60, count=1) == ["a \\x1b[31mred\\u202e word"]
-
-
-@pytest.mark.parametrize(
-    ("width", "expected"),
-    [(40, "minutes_2023-03-18.md:1-15"), (20, "minutes…3-18.md:1-15"), (3, "min"), (0, "")],
-)
-def test_a_place_is_cut_in_the_middle(width, expected):
-    assert cut_middle("minutes_2023-03-18.md:1-15", width) == expected

@@ -31,7 +31,8 @@ from adaptrag_cli.events import (
 from adaptrag_cli.render import DOING, scores, source_label, verdict_lines, warning_line
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.trace import RunSummary, fold
-from adaptrag_cli.tui.flowing_text import FlowingText, cut_middle
+from adaptrag_cli.tui.fitting import cut_end, cut_middle
+from adaptrag_cli.tui.flowing_text import FlowingText
 from adaptrag_cli.tui.messages import ChunkOpened
 from adaptrag_cli.tui.panels.base import Panel
 
@@ -351,7 +352,7 @@ def _source_lines(rows: Sequence[Source], width: int, *, is_roomy: bool) -> list
         place = set_cell_size(cut_middle(printable(chunk.location), places), places)
         head = Content.assemble((label, "bold"), f" {place}  ", (set_cell_size(scores(chunk), measures), "dim"))
         room = width - (labels + 1 if is_roomy else head.cell_length + 2)
-        words = _cut(" · ".join(part for part in (printable(chunk.title), _words(chunk.text)) if part), room)
+        words = cut_end(" · ".join(part for part in (printable(chunk.title), _words(chunk.text)) if part), room)
         if is_roomy:
             lines.append(Content.assemble(head, "\n", " " * (labels + 1), (words, "dim")))
         else:
@@ -361,9 +362,3 @@ def _source_lines(rows: Sequence[Source], width: int, *, is_roomy: bool) -> list
 
 def _words(text: str) -> str:
     return printable(" ".join(text[:400].split()))
-
-
-def _cut(text: str, width: int) -> str:
-    if width < 1 or cell_len(text) <= width:
-        return text
-    return f"{set_cell_size(text, width - 1).rstrip()}…"

@@ -12,8 +12,9 @@ from textual import events
 from textual.widgets import DataTable
 
 from adaptrag_cli.events import Candidate
+from adaptrag_cli.tables import degrees, number
 from adaptrag_cli.terminal import printable
-from adaptrag_cli.tui.panels.snippet import cut_middle
+from adaptrag_cli.tui.fitting import cut_middle
 
 KEPT, NEWLY_KEPT, NO_LONGER_KEPT = "✓", "+", "-"
 _LEAST_PLACE = 18
@@ -33,14 +34,6 @@ class _Column:
     needs_pseudo_context: bool = False
 
 
-def _number(value: float | None, decimals: int = 3) -> str:
-    return "" if value is None else f"{value:.{decimals}f}"
-
-
-def _degrees(angle: float | None) -> str:
-    return "" if angle is None else f"{math.degrees(angle):.1f}"
-
-
 def _missing_last(value: float | None) -> float:
     return -math.inf if value is None else value
 
@@ -57,7 +50,7 @@ _COLUMNS = (
         label="s1",
         width=7,
         order=lambda c: c.query_score,
-        text=lambda c: _number(c.query_score),
+        text=lambda c: number(c.query_score, 3),
         is_descending=True,
     ),
     _Column(
@@ -65,7 +58,7 @@ _COLUMNS = (
         label="s2",
         width=7,
         order=lambda c: _missing_last(c.pseudo_context_score),
-        text=lambda c: _number(c.pseudo_context_score),
+        text=lambda c: number(c.pseudo_context_score, 3),
         is_descending=True,
         needs_pseudo_context=True,
     ),
@@ -74,7 +67,7 @@ _COLUMNS = (
         label="θ1°",
         width=6,
         order=lambda c: c.query_angle,
-        text=lambda c: _degrees(c.query_angle),
+        text=lambda c: degrees(c.query_angle),
         is_angle=True,
     ),
     _Column(
@@ -82,7 +75,7 @@ _COLUMNS = (
         label="θ2°",
         width=6,
         order=lambda c: _missing_last(c.pseudo_context_angle),
-        text=lambda c: _degrees(c.pseudo_context_angle),
+        text=lambda c: degrees(c.pseudo_context_angle),
         is_angle=True,
         needs_pseudo_context=True,
     ),
@@ -91,7 +84,7 @@ _COLUMNS = (
         label="AIS",
         width=7,
         order=lambda c: _missing_last(c.ais_score),
-        text=lambda c: _number(c.ais_score),
+        text=lambda c: number(c.ais_score, 3),
         is_descending=True,
         needs_pseudo_context=True,
     ),

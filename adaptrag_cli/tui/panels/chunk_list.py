@@ -14,8 +14,9 @@ from textual.widgets.option_list import Option
 
 from adaptrag_cli.events import RankedChunk
 from adaptrag_cli.terminal import printable
+from adaptrag_cli.tui.fitting import cut_end, cut_middle
 from adaptrag_cli.tui.messages import ChunkOpened
-from adaptrag_cli.tui.panels.snippet import cut_middle, search_terms, snippet
+from adaptrag_cli.tui.panels.snippet import search_terms, snippet
 
 _QUIET = "$foreground-muted"
 _BOTH = "both"
@@ -118,9 +119,9 @@ def _entry(chunk: RankedChunk, terms: Set[str], width: int, lines: int, *, is_in
     rows = [head]
     beside = room - cell_len(place) - 2
     if title and beside >= min(_LEAST_TITLE, cell_len(title)):
-        rows = [Content.assemble(head, ("  " + _cut(title, beside), _QUIET))]
+        rows = [Content.assemble(head, ("  " + cut_end(title, beside), _QUIET))]
     elif title:
-        rows.append(Content.styled(indent + _cut(title, width - len(indent)), _QUIET))
+        rows.append(Content.styled(indent + cut_end(title, width - len(indent)), _QUIET))
     rows += [indent + line for line in snippet(chunk.text, terms, width=width - len(indent), lines=lines)]
     return Content("\n").join(rows)
 
@@ -129,7 +130,3 @@ def _title(chunk: RankedChunk) -> str:
     """Its heading; empty where that is only the name of the file, which the place tells."""
     title = printable(" ".join(chunk.title.split()))
     return "" if title == PurePath(chunk.document).stem else title
-
-
-def _cut(text: str, width: int) -> str:
-    return Content(text).truncate(max(width, 1), ellipsis=True).plain

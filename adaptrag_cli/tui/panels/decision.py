@@ -19,7 +19,8 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
 )
-from adaptrag_cli.render import numbers_apart, odds_in_words
+from adaptrag_cli.render import numbers_apart
+from adaptrag_cli.tables import odds_in_words
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.gauge import Gauge

@@ -20,8 +20,8 @@ from textual_hires_canvas import Canvas, HiResMode
 from adaptrag_cli.events import Candidate, ChunksSelected
 from adaptrag_cli.plane import Point, arc, direction, on_arc, project, spans_plane
 from adaptrag_cli.terminal import printable
+from adaptrag_cli.tui.fitting import cut_middle
 from adaptrag_cli.tui.panels.plane_view import View, fit_sector
-from adaptrag_cli.tui.panels.snippet import cut_middle
 
 _ARC_STEPS = 120
 _MARGIN = (4, 1)

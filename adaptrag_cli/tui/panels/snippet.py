@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
-from rich.cells import cell_len, set_cell_size
 from textual.content import Content, Span
 
 from adaptrag_cli.index.tokeniser import tokenise
@@ -69,16 +68,3 @@ def _word_start(text: str, near: int) -> int:
         return 0
     space = text.find(" ", near - 1, near + _LEAD)
     return near if space < 0 else space + 1
-
-
-def cut_middle(text: str, width: int) -> str:
-    """A place or path in at most `width` cells; both its ends stay readable."""
-    if cell_len(text) <= width:
-        return text
-    if width < 4:
-        return set_cell_size(text, max(width, 0))
-    tail_width = (width - 1) * 2 // 3
-    tail = text
-    while cell_len(tail) > tail_width:
-        tail = tail[1:]
-    return set_cell_size(text, width - 1 - cell_len(tail)).rstrip() + _ELLIPSIS + tail

@@ -31,6 +31,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.render import seconds
 from adaptrag_cli.terminal import printable
+from adaptrag_cli.tui.fitting import filled
 from adaptrag_cli.tui.messages import PromptOpened
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.line import Line
@@ -263,7 +264,7 @@ class TimelinePanel(Panel):
         label = f"{_NAMES.get(name, printable(name))}{' ...' if is_now else ''}"
         share = stage.ms / longest if longest else 0.0
         return Content.assemble(
-            (_cell(label, columns.name), "bold" if is_now else ""),
+            (filled(label, columns.name), "bold" if is_now else ""),
             f"{_time(stage.ms):>8}  ",
             (_bar(share, columns.bar), "$text-accent"),
             _call_cells(stage, has_ending=columns.has_ending),
@@ -373,7 +374,3 @@ def _time(ms: float) -> str:
 
 def _plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _cell(text: str, width: int) -> str:
-    return f"{text[: width - 1]}…" if len(text) > width else f"{text:{width}}"
