@@ -207,6 +207,8 @@ class GenerationReused(Event, frozen=True, kw_only=True):
 
     phase: Phase
     text: str
+    prompt: str = ""
+    """The prompt that the text answers, exactly as the model would have seen it; empty where it is not known."""
 
 
 class UncertaintyMeasured(Event, frozen=True, kw_only=True):
@@ -419,8 +421,10 @@ def stage_of(event: Event) -> str:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             return event.phase
-        case UncertaintyMeasured() | TrendMeasured() | AgreementMeasured() | DecisionMade():
+        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
             return "decide"
+        case AgreementMeasured():
+            return "agree"
         case PseudoContextWritten():
             return "pseudo_context"
         case PathRetrieved():
@@ -429,8 +433,10 @@ def stage_of(event: Event) -> str:
             return "rerank"
         case ChunksSelected():
             return "select"
-        case SentenceCited() | EvidenceJudged() | AnswersWeighed():
+        case SentenceCited() | EvidenceJudged():
             return "judge"
+        case AnswersWeighed():
+            return "weigh"
         case ChunkPeeked():
             return "peek"
         case _:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from adaptrag_cli import prompts
 from adaptrag_cli.citations import cited_chunks
@@ -16,9 +19,10 @@ from adaptrag_cli.events import (
     SentenceCited,
     TokenGenerated,
     WarningRaised,
+    tagged_answer,
 )
 from adaptrag_cli.evidence import Verdict, judge_chunks, judge_cited_answer, judge_short_answer
-from adaptrag_cli.models.base import Generation, Prompt
+from adaptrag_cli.models.base import Generation, Prompt, Token
 from adaptrag_cli.strategies.base import Answer, Resources
 from adaptrag_cli.strategies.steps import generate
 from adaptrag_cli.uncertainty import mean_nll
@@ -27,12 +31,30 @@ from adaptrag_cli.words import split_sentences
 ANSWER_USES = frozenset({"style", "answer_tokens", "cited_answer_tokens"})
 """Options that decide how the answer is written."""
 
+WritePrompt = Callable[[str, Sequence[prompts.Passage]], str]
 
-def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) -> Generator[Event, None, Answer]:
-    """Answer from the kept chunks, and say so when they do not tell."""
+
+@dataclass(frozen=True, kw_only=True)
+class ShortForm:
+    """How a short answer is asked for, and how it is read from what the model writes."""
+
+    write: WritePrompt
+    extraction: Literal["whole", "tagged"]
+
+
+PHRASE = ShortForm(write=prompts.with_passages, extraction="whole")
+"""A word or phrase, and nothing else (DTR)."""
+TAGGED = ShortForm(write=prompts.pairs_with_context, extraction="tagged")
+"""What stands between `<answer>` tags (PAIRS)."""
+
+
+def answer_from_chunks(
+    query: str, kept: Sequence[Candidate], use: Resources, short: ShortForm = PHRASE
+) -> Generator[Event, None, Answer]:
+    """Answer from the kept chunks in the style that is asked for, and say so when they do not tell."""
     cited = use.options.style == "cited"
     max_tokens = use.options.cited_answer_tokens if cited else use.options.answer_tokens
-    prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens)
+    prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens, prompts.cited if cited else short.write)
     verdict = judge_chunks([chunk.query_score for chunk in shown], use.evidence_rule)
     if kept and not shown:
         verdict = Verdict(supported=False, reason="no chunk fits the context window")
@@ -43,19 +65,45 @@ def answer_from_chunks(query: str, kept: Sequence[Candidate], use: Resources) ->
     generating = generate(use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids)
     if cited:
         generation, sentences = yield from _cite(generating, shown)
-        uncertainty = _uncertainty(generation)
+        uncertainty = _uncertainty(generation.tokens)
         verdict = judge_cited_answer(sum(1 for sentence in sentences if sentence.markers))
         text = " ".join(sentence.marked_text for sentence in sentences)
         return (yield from _conclude(text, uncertainty, verdict, shown, extraction="cited"))
     generation = yield from generating
-    uncertainty = _uncertainty(generation)
-    text = generation.text.strip()
+    if short.extraction == "tagged":
+        text, uncertainty = tagged_answer(generation.text), _uncertainty(between_tags(generation))
+    else:
+        text, uncertainty = generation.text.strip(), _uncertainty(generation.tokens)
     verdict = judge_short_answer(text, uncertainty, use.evidence_rule)
-    return (yield from _conclude(text, uncertainty, verdict, shown))
+    return (yield from _conclude(text, uncertainty, verdict, shown, extraction=short.extraction))
 
 
-def _uncertainty(generation: Generation) -> float | None:
-    return mean_nll([token.logprob for token in generation.tokens]).value
+def between_tags(generation: Generation) -> tuple[Token, ...]:
+    """The tokens that hold a character of the answer between tags; all of them where no tag begins it.
+
+    A model is sure of the tags it was told to write: they would make every answer look sure.
+    """
+    begin = re.search(r"<answer>\s*", generation.text, flags=re.IGNORECASE)
+    if begin is None:
+        return generation.tokens
+    start = begin.end()
+    end = start + len(tagged_answer(generation.text[begin.start() :]))
+    inside: list[Token] = []
+    group: list[Token] = []
+    position = 0
+    for token in generation.tokens:
+        group.append(token)
+        if not token.text:  # a part of a character, which the next token carries
+            continue
+        if start < end and position < end and position + len(token.text) > start:
+            inside += group
+        position += len(token.text)
+        group = []
+    return tuple(inside)
+
+
+def _uncertainty(tokens: Sequence[Token]) -> float | None:
+    return mean_nll([token.logprob for token in tokens]).value
 
 
 def _conclude(
@@ -78,10 +126,9 @@ def _conclude(
 
 
 def _fit_prompt(
-    query: str, kept: Sequence[Candidate], use: Resources, max_tokens: int
+    query: str, kept: Sequence[Candidate], use: Resources, max_tokens: int, write: WritePrompt
 ) -> Generator[Event, None, tuple[Prompt, Sequence[Candidate]]]:
     """Build the prompt with as many whole chunks as the context window holds; the last ranked is dropped first."""
-    write = prompts.cited if use.options.style == "cited" else prompts.with_passages
     room = use.model.info.context_length - max_tokens
     shown = list(kept)
     while True:

@@ -97,6 +97,13 @@ class Reuse:
 
     draft: Generation | None = None
     pseudo_context: Generation | None = None
+    prompts: Mapping[Phase, str] = field(default_factory=dict)
+    """The prompt of each text, where it is known: strategies ask in different words."""
+
+    def text_for(self, phase: Phase, prompt: str) -> Generation | None:
+        """The text of a phase, unless it is known to answer another prompt."""
+        texts: Mapping[Phase, Generation | None] = {"draft": self.draft, "pseudo_context": self.pseudo_context}
+        return texts.get(phase) if self.prompts.get(phase, prompt) == prompt else None
 
     @classmethod
     def of_events(cls, events: Iterable[Event]) -> Self:
@@ -104,8 +111,22 @@ class Reuse:
 
         A text that the run did not finish is left out. The ids of tokens are not in the stream, so each is -1.
         """
+        events = tuple(events)
         written = _generations(events)
-        return cls(draft=written.get("draft"), pseudo_context=written.get("pseudo_context"))
+        prompts = {
+            event.phase: event.text if isinstance(event, PromptBuilt) else event.prompt
+            for event in events
+            if isinstance(event, PromptBuilt | GenerationReused)
+        }
+        texts: dict[Phase, Generation | None] = {
+            "draft": written.get("draft"),
+            "pseudo_context": written.get("pseudo_context"),
+        }
+        return cls(
+            draft=texts["draft"],
+            pseudo_context=texts["pseudo_context"],
+            prompts={phase: prompts[phase] for phase, text in texts.items() if text is not None and prompts[phase]},
+        )
 
 
 def _generations(events: Iterable[Event]) -> dict[Phase, Generation]:

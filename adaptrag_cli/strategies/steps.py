@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from adaptrag_cli import prompts
 from adaptrag_cli.events import (
@@ -51,12 +51,18 @@ def generate(
     return generation
 
 
-def replay(phase: Phase, generation: Generation) -> Generator[Event, None, Generation]:
-    """Yield the tokens of a text that the caller handed in."""
-    yield GenerationReused(phase=phase, text=generation.text)
-    for step, token in enumerate(generation.tokens):
+def generate_once(
+    use: Resources, phase: Phase, user_text: str, *, max_tokens: int
+) -> Generator[Event, None, Generation]:
+    """Make one LLM call, unless the caller handed in what this prompt gives: then its tokens are yielded again."""
+    prompt = use.model.build_prompt(user_text)
+    known = use.reuse.text_for(phase, prompt.text)
+    if known is None:
+        return (yield from generate(use, phase, prompt, max_tokens=max_tokens))
+    yield GenerationReused(phase=phase, text=known.text, prompt=prompt.text)
+    for step, token in enumerate(known.tokens):
         yield _token_event(phase, step, token)
-    return generation
+    return known
 
 
 def _token_event(phase: Phase, step: int, token: Token) -> TokenGenerated:
@@ -70,12 +76,11 @@ def _token_event(phase: Phase, step: int, token: Token) -> TokenGenerated:
     )
 
 
-def draft_answer(query: str, use: Resources) -> Generator[Event, None, Generation]:
+def draft_answer(
+    query: str, use: Resources, write: Callable[[str], str] = prompts.direct
+) -> Generator[Event, None, Generation]:
     """Answer without documents (or take the draft the caller has)."""
-    if use.reuse.draft is not None:
-        return (yield from replay("draft", use.reuse.draft))
-    prompt = use.model.build_prompt(prompts.direct(query))
-    return (yield from generate(use, "draft", prompt, max_tokens=use.options.draft_tokens))
+    return (yield from generate_once(use, "draft", write(query), max_tokens=use.options.draft_tokens))
 
 
 def measure_draft(draft: Generation) -> Generator[Event, None, Uncertainty]:
@@ -91,12 +96,11 @@ def answer_with_draft(draft: Generation) -> Answer:
     return Answer(text=draft.text.strip(), source="draft", extraction="draft")
 
 
-def write_pseudo_context(query: str, use: Resources) -> Generator[Event, None, Generation]:
+def write_pseudo_context(
+    query: str, use: Resources, write: Callable[[str], str] = prompts.pseudo_context
+) -> Generator[Event, None, Generation]:
     """Imagine a passage that answers the question (or take the one the caller has)."""
-    if use.reuse.pseudo_context is not None:
-        return (yield from replay("pseudo_context", use.reuse.pseudo_context))
-    prompt = use.model.build_prompt(prompts.pseudo_context(query))
-    return (yield from generate(use, "pseudo_context", prompt, max_tokens=use.options.pseudo_context_tokens))
+    return (yield from generate_once(use, "pseudo_context", write(query), max_tokens=use.options.pseudo_context_tokens))
 
 
 def search_path(use: Resources, path: PathName, text: str, n: int) -> Generator[Event, None, tuple[FoundChunk, ...]]:
