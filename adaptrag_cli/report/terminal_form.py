@@ -1,0 +1,167 @@
+"""The report in a terminal: the page's numbers as tables of 80 columns, and its curves as rows of glyphs."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from adaptrag_cli.events import Scalar
+from adaptrag_cli.report.build import Report
+from adaptrag_cli.report.cases import Case
+from adaptrag_cli.report.figure import Figure, Series, Table
+from adaptrag_cli.report.rows import brief_rows, verdict
+from adaptrag_cli.report.strategies import StrategyTable
+from adaptrag_cli.terminal import is_plain, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GLYPHS = "▁▂▃▄▅▆▇█"
+_SPARK_WIDTH = 32
+
+
+def print_report(report: Report, stream: TextIO) -> None:
+    """Print the table of strategies of every line and set, then every figure."""
+    lines = io.StringIO()
+    console = _console(lines, stream)
+    for part in report.tables:
+        _print_strategies(part, console, names_line=len(report.lines) > 1)
+    for figure in report.figures:
+        _print_figure(figure, console)
+    _flush(lines, stream)
+
+
+def print_cases(cases: Sequence[Case], stream: TextIO) -> None:
+    """Print each case: question, gold, both answers, and the commands that open both runs."""
+    lines = io.StringIO()
+    console = _console(lines, stream)
+    where = ""
+    for case in cases:
+        here = case.set if case.cell == "base" else f"{case.set}, {case.cell}"
+        if here != where:
+            count = sum(1 for other in cases if (other.cell, other.set) == (case.cell, case.set))
+            _head(console, f"{here}: {count} where {case.right} is right and {case.wrong} is wrong")
+            where = here
+        _print_case(case, console)
+    _flush(lines, stream)
+
+
+def sparkline(values: Sequence[float], *, low: float, high: float) -> str:
+    """One glyph a value, from the lowest at `low` to the highest at `high`."""
+    if high <= low:
+        return _GLYPHS[0] * len(values)
+    steps = len(_GLYPHS) - 1
+    return "".join(_GLYPHS[round(min(max((value - low) / (high - low), 0.0), 1.0) * steps)] for value in values)
+
+
+def _console(lines: io.StringIO, stream: TextIO) -> Console:
+    from rich.console import Console
+
+    plain = is_plain(stream)
+    return Console(
+        file=lines,
+        width=max(80, shutil.get_terminal_size().columns) if stream.isatty() else 80,
+        color_system=None if plain else "auto",
+        force_terminal=not plain,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+
+
+def _flush(lines: io.StringIO, stream: TextIO) -> None:
+    text = lines.getvalue().strip("\n")
+    stream.writelines(f"{line.rstrip()}\n" for line in text.split("\n"))  # rich fills columns with spaces
+    stream.flush()
+
+
+def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool) -> None:
+    _head(console, f"{part.panel}: {part.line}" if names_line else part.panel)
+    _print_table(console, brief_rows(part.rows))
+    for row in part.rows:
+        if row.em_difference is not None:
+            _say(console, f"{row.strategy} against {row.against}: {verdict(row)}", indent=2)
+
+
+def _print_figure(figure: Figure, console: Console) -> None:
+    _head(console, f"{figure.title} ({figure.source})")
+    if figure.missing:
+        _say(console, f"not here: {figure.missing}", indent=2)
+        return
+    _say(console, figure.reading, indent=2)
+    for note in figure.notes:
+        _say(console, note, indent=2)
+    if not figure.is_polar:
+        _print_sparks(figure, console)
+        _print_table(console, figure.brief)
+
+
+def _print_sparks(figure: Figure, console: Console) -> None:
+    """Curves of the first panel, evenly over their points."""
+    curves = [s for s in figure.series if s.mark == "line" and s.panel == figure.panels[0] and len(s.y) > 2]
+    if not curves or figure.name.startswith("cost"):
+        return
+    high = max(max(series.y) for series in curves)
+    rows = tuple((series.name, sparkline(_sampled(series), low=0.0, high=high)) for series in curves)
+    _print_table(console, Table(columns=("", f"from left to right, highest {100 * high:.0f} %"), rows=rows))
+
+
+def _sampled(series: Series) -> list[float]:
+    count = min(len(series.y), _SPARK_WIDTH)
+    return [series.y[round(at * (len(series.y) - 1) / (count - 1))] for at in range(count)]
+
+
+def _print_case(case: Case, console: Console) -> None:
+    console.print()
+    _say(console, case.query, indent=2, style="bold")
+    rows: list[tuple[Scalar, ...]] = [("gold", " | ".join(case.golds))]
+    for label, answer, looked_up in (
+        (case.right, case.right_answer, case.right_looked_up),
+        (case.wrong, case.wrong_answer, case.wrong_looked_up),
+    ):
+        rows.append((label, f"{answer or '(none)'} ({'looked up' if looked_up else 'from memory'})"))
+    _print_table(console, Table(columns=(), rows=tuple(rows)))
+    for command in (case.right_command, case.wrong_command):
+        _say(console, command, indent=4, style="dim", is_whole=True)
+
+
+def _head(console: Console, text: str) -> None:
+    console.print()
+    _say(console, text, style="bold")
+
+
+def _say(console: Console, text: str, *, indent: int = 0, style: str = "", is_whole: bool = False) -> None:
+    """Print a paragraph; a whole one is left on its line, so that it can be copied."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    shown = Text(printable(text), style=style)
+    if is_whole:
+        console.print(" " * indent, shown, sep="", soft_wrap=True)
+    else:
+        console.print(Padding(shown, (0, 0, 0, indent)))
+
+
+def _print_table(console: Console, made: Table) -> None:
+    """Print rows; when they are too wide, words fold and numbers stay whole."""
+    from rich.padding import Padding
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    if not made.rows:
+        return
+    table = RichTable(box=None, show_header=any(made.columns), pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for at, name in enumerate(made.columns or ("",) * len(made.rows[0])):
+        is_number = all(_is_number(row[at]) for row in made.rows)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
+    for row in made.rows:
+        table.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
+    console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _is_number(value: Scalar) -> bool:
+    return value is None or isinstance(value, int | float) or value == "" or value[:1].lstrip("-+").isdigit()
