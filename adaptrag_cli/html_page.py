@@ -11,15 +11,38 @@ from itertools import groupby
 from typing import get_args
 from xml.etree.ElementTree import Element, tostring
 
-from adaptrag_cli.events import PathName, PathRetrieved, Phase, RankedChunk, RunFinished, TokenGenerated
+from adaptrag_cli.events import PathName, PathRetrieved, RankedChunk, RunFinished, TokenGenerated
 from adaptrag_cli.html_figures import Child, element, gauge, plane, table
 from adaptrag_cli.palette import Shade, is_weak, legend, shade
-from adaptrag_cli.render import peek_line, source_lines, verdict_lines, warning_line
-from adaptrag_cli.tables import call_row, degrees, number, odds_in_words, others, probability, quoted
+from adaptrag_cli.render import (
+    PHASES,
+    agreement_line,
+    outcome_lines,
+    peek_line,
+    score_label,
+    source_lines,
+    verdict_lines,
+    warning_line,
+)
+from adaptrag_cli.tables import (
+    READ_AGAINST,
+    call_row,
+    degrees,
+    number,
+    odds_in_words,
+    others,
+    probability,
+    quoted,
+    reranked_rows,
+)
 from adaptrag_cli.trace import RunSummary
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-_PATH_NAMES: dict[PathName, str] = {"query": "Question path", "pseudo_context": "Pseudo-context path"}
+_PATH_NAMES: dict[PathName, str] = {
+    "query": "Question path",
+    "pseudo_context": "Pseudo-context path",
+    "expanded": "Expanded path",
+}
 _NOT_CONSULTED = "not consulted"
 
 
@@ -31,7 +54,7 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
         unconsulted: what would have been looked up after a skipped retrieval; it is shown and labelled.
     """
     shades = _Shades()
-    looked_up = run if run.paths or unconsulted is None else unconsulted
+    looked_up = run if run.was_looked_up or unconsulted is None else unconsulted
     tag: list[Child] = [] if looked_up is run else [" ", element("span", _NOT_CONSULTED, class_="tag")]
     body = element(
         "body",
@@ -39,7 +62,7 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
         _section("Answer", *_answer(run)),
         _section("Decision", *_decision(run)),
         _section("Draft", *_draft(run, shades)),
-        _section("Two paths", *_paths(looked_up), tag=tag),
+        _section("Paths", *_paths(looked_up), tag=tag),
         _section("Selection", *_selection(looked_up), tag=tag),
         _section("Cost", *_cost(run)),
         _section("Settings", *_settings(run)),
@@ -101,7 +124,7 @@ def _answer(run: RunSummary) -> Iterator[Element]:
         yield _note("The run was not over when this page was made.")
     else:
         yield element("p", run.finished.answer, class_="answer")
-        for line in verdict_lines(run)[1:]:
+        for line in outcome_lines(run):
             yield element("p", line)
         for line, chunk in zip(source_lines(run), run.sources, strict=True):
             yield _unfolding(line, chunk.title, chunk.text)
@@ -130,6 +153,13 @@ def _decision(run: RunSummary) -> Iterator[Element]:
         )
         if decision.draft_odds:
             yield element("p", odds_in_words(decision.draft_odds))
+    judge = run.writings.get("judge")
+    if judge is not None:
+        yield _note("What the judge said:")
+        yield element("blockquote", judge.text.strip() or "(blank)")
+    if run.agreement:
+        yield _note("Two answers without documents: from memory, and from the pseudo-context.")
+        yield element("p", agreement_line(run.agreement))
 
 
 def _draft(run: RunSummary, shades: _Shades) -> Iterator[Element]:
@@ -169,6 +199,11 @@ def _token(token: TokenGenerated, shades: _Shades) -> Element:
 
 
 def _paths(run: RunSummary) -> Iterator[Element]:
+    rationale = run.writings.get("rationale")
+    if rationale is not None:
+        yield element("h3", "Rationale")
+        yield _note("Written by the model to widen the question, never evidence.")
+        yield element("blockquote", rationale.text.strip() or "(blank)")
     if run.pseudo_context is not None:
         yield element("h3", "Pseudo-context")
         yield _note("Imagined by the model: a search key, never evidence.")
@@ -184,7 +219,10 @@ def _paths(run: RunSummary) -> Iterator[Element]:
 
 def _path(path: PathRetrieved, by_both: set[str]) -> Element:
     chunks = [_ranked(chunk, is_shared=chunk.chunk_id in by_both) for chunk in path.chunks]
-    return element("div", element("h3", f"{_PATH_NAMES[path.path]} ({path.retriever})"), *chunks)
+    notes = [_note("Searched before the decision.")] if path.before_decision else []
+    if path.path == "expanded":
+        notes.append(element("details", element("summary", "searched for"), element("blockquote", path.query_text)))
+    return element("div", element("h3", f"{_PATH_NAMES[path.path]} ({path.retriever})"), *notes, *chunks)
 
 
 def _ranked(chunk: RankedChunk, *, is_shared: bool) -> Element:
@@ -198,6 +236,9 @@ def _selection(run: RunSummary) -> Iterator[Element]:
     if selection is None:
         yield _note("Nothing was selected.")
         return
+    for reranked in run.reranking.values():
+        yield element("h3", f"Read against {READ_AGAINST[reranked.path]} by {reranked.reranker}")
+        yield table(("score", "place"), reranked_rows(run, reranked), right=(0,))
     picture = plane(selection)
     if picture is not None:
         yield picture
@@ -218,7 +259,8 @@ def _selection(run: RunSummary) -> Iterator[Element]:
         )
         for c in selection.candidates
     ]
-    score = f"AIS ({selection.score_name})"
+    label = score_label(selection.score_name)
+    score = label if label == selection.score_name else f"{label} ({selection.score_name})"
     columns = ("rank", "kept", "s1", "s2", "theta1 °", "theta2 °", score, "place")
     yield table(columns, rows, right=(0, 2, 3, 4, 5, 6))
     if selection.query_weight is not None:
@@ -226,7 +268,7 @@ def _selection(run: RunSummary) -> Iterator[Element]:
 
 
 def _cost(run: RunSummary) -> Iterator[Element]:
-    calls = [call_row(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
+    calls = [call_row(phase, writing) for phase, writing in run.writings.items()]
     if run.finished:
         counts = run.finished.counts
         yield element("p", f"LLM calls: {counts.llm_calls:,}. Searches: {counts.searches:,}.")
@@ -266,10 +308,10 @@ def _settings(run: RunSummary) -> Iterator[Element]:
 
 
 def _prompts(run: RunSummary) -> Iterator[Element]:
-    prompts = [run.writings[phase].prompt for phase in get_args(Phase) if phase in run.writings]
+    prompts = [writing.prompt for writing in run.writings.values()]
     if not any(prompts):
         yield _note("No model was asked.")
     for prompt in prompts:
         if prompt is not None:
-            summary = element("summary", f"{prompt.phase.replace('_', '-')}: {prompt.tokens:,} tokens")
+            summary = element("summary", f"{PHASES[prompt.phase]}: {prompt.tokens:,} tokens")
             yield element("details", summary, element("pre", prompt.text))

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from adaptrag_cli.events import (
+    AgreementMeasured,
+    AnswersWeighed,
     Candidate,
     DecisionMade,
     Event,
@@ -24,6 +26,7 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     WarningRaised,
+    tagged_answer,
 )
 from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, fold, to_document
@@ -31,10 +34,29 @@ from adaptrag_cli.trace import RunSummary, fold, to_document
 _CONSULT = "--strategy always"
 DOING: Mapping[Phase, str] = {
     "draft": "drafting an answer from memory",
+    "second_draft": "answering from the imagined passage",
+    "judge": "asking a judge whether to look it up",
     "pseudo_context": "imagining a passage to search with",
+    "rationale": "thinking aloud to widen the question",
     "answer": "reading the documents",
 }
 """What is being done while a phase is written."""
+PHASES: Mapping[Phase, str] = {
+    "draft": "draft",
+    "second_draft": "second draft",
+    "judge": "judge",
+    "pseudo_context": "pseudo-context",
+    "rationale": "rationale",
+    "answer": "answer",
+}
+"""What the text of a phase is called."""
+_RULES: Mapping[str, str] = {
+    "exact": "normalised exact match",
+    "containment": "one answer holds the other",
+    "f1": "token F1",
+    "cosine": "cosine of their embeddings",
+}
+_SCORE_LABELS: Mapping[str, str] = {"rerank": "rerank", "expanded": "score"}
 # JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
 _HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -188,20 +210,69 @@ def talk_lines(run: RunSummary, *, verbose: bool = False) -> list[str]:
 
 
 def verdict_lines(run: RunSummary) -> list[str]:
-    """The decision and, where the documents hold no answer, why not and what the guess was."""
-    lines = [decision_line(run)]
+    """The decision, the two answers that it was made from where there are two, and what became of the answer."""
+    compared = [agreement_line(run.agreement)] if run.agreement else []
+    return [decision_line(run), *compared, *outcome_lines(run)]
+
+
+def outcome_lines(run: RunSummary) -> list[str]:
+    """Why the documents hold no answer and what the guess was, and which answer is given, where that was weighed."""
+    lines = []
     if run.evidence and not run.evidence.supported:
         lines.append(f"no answer in the documents: {run.evidence.reason}")
         guess = run.writings.get("answer")
         if guess and guess.text.strip():
-            lines.append(f"the guess was: {' '.join(guess.text.split())}")
+            lines.append(f"the guess was: {_parsed(guess.text)}")
+    if run.weighing:
+        lines.append(weighing_line(run.weighing))
     return lines
+
+
+def _parsed(text: str) -> str:
+    """A text of the model on one line, and without its tags."""
+    return " ".join((tagged_answer(text) if "<answer>" in text.lower() else text).split())
+
+
+def agreement_line(agreement: AgreementMeasured) -> str:
+    """Two answers from memory, and how they compare: `"10 pm" and "late": token F1 0.00 < 0.80, they differ`."""
+    return f'"{_parsed(agreement.first)}" and "{_parsed(agreement.second)}": {agreement_in_words(agreement)}'
+
+
+def agreement_in_words(agreement: AgreementMeasured) -> str:
+    """The rule, its value against what is needed, and the outcome."""
+    rule = _RULES.get(agreement.rule, agreement.rule)
+    outcome = "they agree" if agreement.agree else "they differ"
+    if agreement.value in {0.0, 1.0} and agreement.limit == 1.0:  # a rule that knows no degrees
+        return f"{rule}: {outcome}"
+    sign = ">=" if agreement.agree else "<"  # its word counts: rounding may put the value just below
+    return f"{rule} {agreement.value:.2f} {sign} {agreement.limit:.2f}: {outcome}"
+
+
+def weighing_line(weighing: AnswersWeighed) -> str:
+    """Both chances, and which answer is given: `chance of being right: draft 0.34, documents 0.61 (given)`."""
+    draft, documents = chances(weighing)
+    given = " (given)"
+    parts = [
+        f"{draft}{given if weighing.chosen == 'draft' else ''}",
+        f"{documents}{given if weighing.chosen == 'documents' else ''}",
+    ]
+    if weighing.floor:
+        parts.append(f"floor {weighing.floor:.2f}")
+    none = ": none is given" if weighing.chosen == "none" else ""
+    return f"chance of being right: {', '.join(parts)}{none}"
+
+
+def chances(weighing: AnswersWeighed) -> tuple[str, str]:
+    """Both chances of being right, told apart: `draft 0.34` and `documents 0.61`."""
+    draft, documents = weighing.draft_chance, weighing.documents_chance
+    decimals = next((n for n in (2, 3, 4) if round(draft, n) != round(documents, n)), 2)
+    return f"draft {draft:.{decimals}f}", f"documents {documents:.{decimals}f}"
 
 
 def source_lines(run: RunSummary) -> list[str]:
     """One line for each of the run's sources, in their order."""
-    label = source_label(run)
-    return [source_line(number, chunk, label) for number, chunk in enumerate(run.sources, start=1)]
+    label, score_name = source_label(run), run.selection.score_name if run.selection else ""
+    return [source_line(number, chunk, label, score_name) for number, chunk in enumerate(run.sources, start=1)]
 
 
 def source_label(run: RunSummary) -> str:
@@ -241,20 +312,28 @@ def _gpu(start: RunStarted) -> str:
     return f"GPU layers {start.gpu_layers_requested} -> {start.gpu_layers_used}: {start.gpu_reason}"
 
 
-def source_line(number: int, chunk: Candidate, label: str = "") -> str:
+def source_line(number: int, chunk: Candidate, label: str = "", score_name: str = "") -> str:
     """One source: its marker, place and scores."""
-    return f"{label}[{number}] {chunk.location}  ({scores(chunk)})"
+    return f"{label}[{number}] {chunk.location}  ({scores(chunk, score_name)})"
 
 
-def scores(chunk: Candidate | RankedChunk) -> str:
-    """What a chunk scored: `s1 0.80, s2 0.96, AIS 0.12`, or what there is of it."""
+def score_label(score_name: str) -> str:
+    """What the score of a selection is called where there is little room."""
+    return _SCORE_LABELS.get(score_name, "AIS")
+
+
+def scores(chunk: Candidate | RankedChunk, score_name: str = "") -> str:
+    """What a chunk scored: `s1 0.80, s2 0.96, AIS 0.12`, or what there is of it.
+
+    `score_name` is that of the selection that the chunk is from.
+    """
     if isinstance(chunk, RankedChunk):
         return f"s1 {chunk.score:.2f}"
     parts = [f"s1 {chunk.query_score:.2f}"]
     if chunk.pseudo_context_score is not None:
         parts.append(f"s2 {chunk.pseudo_context_score:.2f}")
     if chunk.ais_score is not None:
-        parts.append(f"AIS {chunk.ais_score:.2f}")
+        parts.append(f"{score_label(score_name)} {chunk.ais_score:.2f}")
     return ", ".join(parts)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import math
 import shutil
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, TextIO, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TextIO
 
-from adaptrag_cli.events import DraftOdds, Phase, RunFinished, Scalar, TokenGenerated
+from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, Scalar, TokenGenerated
+from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
 from adaptrag_cli.terminal import is_plain, printable
 from adaptrag_cli.trace import RunSummary, Writing
 
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALTERNATIVES_SHOWN = 3
-_PATH_NAMES = {"query": "query", "pseudo_context": "pseudo-context"}
+PATH_NAMES: Mapping[PathName, str] = {"query": "query", "pseudo_context": "pseudo-context", "expanded": "expanded"}
+"""What a path is called."""
+PATH_LETTERS: Mapping[PathName, str] = {"query": "q", "pseudo_context": "p", "expanded": "e"}
+"""And where one letter has to do."""
+READ_AGAINST: Mapping[PathName, str] = {
+    "query": "the question",
+    "pseudo_context": "the pseudo-context",
+    "expanded": "the expanded question",
+}
 Row = Sequence[Scalar]
 
 
@@ -40,10 +49,18 @@ def print_tables(run: RunSummary, stream: TextIO) -> None:
         legacy_windows=False,
     )
     _print_setup(run, console)
+    _print_text(run, "judge", "what the judge said", console)
     _print_draft(run, console)
+    _print_agreement(run, console)
+    _print_text(run, "rationale", "rationale (written by the model to widen the question, never evidence)", console)
     _print_paths(run, console)
+    for reranked in run.reranking.values():
+        _print_reranking(run, reranked, console)
     _print_ranking(run, console)
     _print_evidence(run, console)
+    if run.weighing:
+        _head(console, "weighing")
+        _paragraph(console, weighing_line(run.weighing))
     _print_calls(run, console)
     if run.finished:
         _print_times(run.finished, console)
@@ -89,6 +106,22 @@ def _print_draft(run: RunSummary, console: Console) -> None:
         _paragraph(console, odds_in_words(run.decision.draft_odds))
 
 
+def _print_text(run: RunSummary, phase: Phase, title: str, console: Console) -> None:
+    writing = run.writings.get(phase)
+    if writing is not None:
+        _head(console, title)
+        _paragraph(console, writing.text.strip() or "(blank)")
+
+
+def _print_agreement(run: RunSummary, console: Console) -> None:
+    agreement = run.agreement
+    if agreement is None:
+        return
+    _head(console, "two answers without documents")
+    rows = [("from memory", agreement.first), ("from the pseudo-context", agreement.second)]
+    _table(console, (), [*rows, ("agreement", agreement_in_words(agreement))])
+
+
 def odds_in_words(odds: DraftOdds | None) -> str:
     """How often such drafts were right: `of 18 measured drafts with u in 0.30-0.60, 4 were right (22 %)`."""
     if odds is None:
@@ -112,9 +145,26 @@ def _print_paths(run: RunSummary, console: Console) -> None:
         _head(console, "pseudo-context (imagined by the model: a search key, never evidence)")
         _paragraph(console, run.pseudo_context or "(blank)")
     for path in run.paths.values():
-        _head(console, f"{_PATH_NAMES[path.path]} path ({path.retriever})")
+        when = ", searched before the decision" if path.before_decision else ""
+        _head(console, f"{PATH_NAMES[path.path]} path ({path.retriever}{when})")
+        if path.path == "expanded":
+            _paragraph(console, f"searched for: {path.query_text}")
         rows = [(c.rank, f"{c.score:.3f}", c.location, c.title) for c in path.chunks]
         _table(console, ("rank", "score", "place", "heading"), rows, right=(0, 1), folded=(2, 3))
+
+
+def _print_reranking(run: RunSummary, reranked: ChunksReranked, console: Console) -> None:
+    """The scores of a reranker, best first."""
+    calls = f", {reranked.llm_calls} LLM calls" if reranked.llm_calls else ""
+    _head(console, f"read against {READ_AGAINST[reranked.path]} by {reranked.reranker}{calls}")
+    _table(console, ("score", "place"), reranked_rows(run, reranked), right=(0,))
+
+
+def reranked_rows(run: RunSummary, reranked: ChunksReranked) -> list[tuple[str, str]]:
+    """Score and place of every chunk that a reranker read, best first."""
+    places = {chunk.chunk_id: chunk.location for path in run.paths.values() for chunk in path.chunks}
+    pairs = sorted(zip(reranked.scores, reranked.chunk_ids, strict=False), key=lambda pair: -pair[0])
+    return [(f"{score:.3f}", places.get(chunk_id, chunk_id)) for score, chunk_id in pairs]
 
 
 def _print_ranking(run: RunSummary, console: Console) -> None:
@@ -136,12 +186,12 @@ def _print_ranking(run: RunSummary, console: Console) -> None:
             degrees(c.query_angle),
             degrees(c.pseudo_context_angle),
             number(c.ais_score, 3),
-            "+".join("q" if path == "query" else "p" for path in c.paths),
+            "+".join(PATH_LETTERS[path] for path in c.paths),
             c.location,
         )
         for c in selection.candidates
     ]
-    columns = ("rank", "kept", "s1", "s2", "angle1", "angle2", "AIS", "path", "place")
+    columns = ("rank", "kept", "s1", "s2", "angle1", "angle2", score_label(selection.score_name), "path", "place")
     _table(console, columns, rows, right=(0, 2, 3, 4, 5, 6))
 
 
@@ -158,7 +208,7 @@ def _print_evidence(run: RunSummary, console: Console) -> None:
 
 
 def _print_calls(run: RunSummary, console: Console) -> None:
-    rows = [call_row(phase, run.writings[phase]) for phase in get_args(Phase) if phase in run.writings]
+    rows = [call_row(phase, writing) for phase, writing in run.writings.items()]
     if rows:
         _head(console, "model calls, in tokens")
         _table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))

@@ -1,29 +1,35 @@
 """Traces on disk, and the fold of a trace into one summary.
 
-A trace file holds one event a line. It is written as the run goes, so a killed run leaves a readable beginning.
+A trace file holds one event a line. It is written as the run goes, so a killed run leaves a readable beginning. A file
+whose name ends in `.gz` is compressed; reading goes by what the file holds, whatever its name.
 `fold` is the only place where events become a whole; the command line, `--json` and evaluation read its summary.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import stat
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, get_args
+from typing import Any, BinaryIO, Self, cast, get_args
 
 import msgspec
 
 from adaptrag_cli.errors import AdaptRAGError, ConfigError
 from adaptrag_cli.events import (
     SCHEMA_VERSION,
+    AgreementMeasured,
+    AnswersWeighed,
     AnyEvent,
     Candidate,
     ChunkPeeked,
+    ChunksReranked,
     ChunksSelected,
     DecisionMade,
     Event,
@@ -50,6 +56,7 @@ from adaptrag_cli.events import (
 )
 
 _RECORD_HINT = "record one with: adaptrag ask QUESTION --trace FILE"
+_GZIP_START = b"\x1f\x8b"
 
 
 class TraceWriter:
@@ -69,6 +76,7 @@ class TraceWriter:
             _refuse_foreign_content(path)
         try:
             self._file: BinaryIO = path.open("ab")
+            self._lines = self._file
         except OSError as error:
             raise ConfigError(
                 f"cannot write the trace {path}: {error.strerror}", "name a file in a folder that exists: --trace FILE"
@@ -82,17 +90,26 @@ class TraceWriter:
             AdaptRAGError: the disk is full or gone.
         """
         try:
-            if not self._written and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                self._file.truncate(0)
-            self._file.write(encode_event(event) + b"\n")
-            self._file.flush()
+            if not self._written:
+                self._begin()
+            self._lines.write(encode_event(event) + b"\n")
+            self._lines.flush()
         except OSError as error:
             raise AdaptRAGError(f"cannot write the trace {self.path}: {error.strerror}") from error
         self._written += 1
 
+    def _begin(self) -> None:
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            self._file.truncate(0)
+        if self.path.suffix == ".gz":
+            # Neither name nor time: equal runs give equal files.
+            self._lines = cast(BinaryIO, gzip.GzipFile(filename="", fileobj=self._file, mode="wb", mtime=0))
+
     def close(self) -> None:
         """Close the file; a file that was made here and stayed empty is removed."""
         with suppress(OSError):  # what could not be flushed was told by `write`
+            self._lines.close()
+        with suppress(OSError):
             self._file.close()
         if self._is_new and not self._written:
             self.path.unlink(missing_ok=True)
@@ -112,8 +129,10 @@ def _refuse_foreign_content(path: Path) -> None:
     if not path.is_file():  # a device or a pipe, such as /dev/stderr
         return
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             first = file.readline()
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        first = _GZIP_START  # compressed, and not to be read: no trace of ours
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}", "name another file: --trace FILE") from error
     if first and not _is_start_of_trace(first):
@@ -129,6 +148,17 @@ def _is_start_of_trace(line: bytes) -> bool:
         return False
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The lines of a trace, compressed or not."""
+    with path.open("rb") as file:
+        if file.peek(2)[:2] == _GZIP_START:
+            with gzip.open(file) as lines:
+                yield cast(BinaryIO, lines)
+        else:
+            yield file
+
+
 def read_trace(path: Path) -> Iterator[AnyEvent]:
     """Read a trace, event by event, in the order of the run.
 
@@ -139,12 +169,18 @@ def read_trace(path: Path) -> Iterator[AnyEvent]:
     number = 0
     last: AnyEvent | None = None
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             for number, line in enumerate(file, start=1):
                 event = _read_line(path, number, line)
                 _check_order(f"{path}, line {number}", last, event)
                 yield event
                 last = event
+    except EOFError:
+        pass  # a compressed file that was cut off, told below as any other
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigError(
+            f"{path}, line {number + 1}: the compressed file is damaged: {error}", _RECORD_HINT
+        ) from error
     except OSError as error:
         raise ConfigError(f"cannot read the trace {path}: {error.strerror}", _RECORD_HINT) from error
     if last is None:
@@ -197,12 +233,16 @@ class RunSummary:
     uncertainty: UncertaintyMeasured | None = None
     """The last one that was measured."""
     trend: tuple[TrendMeasured, ...] = ()
+    agreement: AgreementMeasured | None = None
     decision: DecisionMade | None = None
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
+    reranking: Mapping[PathName, ChunksReranked] = field(default_factory=dict)
+    """By the text that the chunks were read against."""
     selection: ChunksSelected | None = None
     peek: RankedChunk | None = None
     sentences: tuple[SentenceCited, ...] = ()
     evidence: EvidenceJudged | None = None
+    weighing: AnswersWeighed | None = None
     warnings: tuple[WarningRaised, ...] = ()
     finished: RunFinished | None = None
     failed: RunFailed | None = None
@@ -223,6 +263,11 @@ class RunSummary:
         by_id = {candidate.chunk_id: candidate for candidate in self.candidates}
         chunk_ids = self.finished.chunk_ids if self.finished else ()
         return tuple(by_id[chunk_id] for chunk_id in chunk_ids if chunk_id in by_id)
+
+    @property
+    def was_looked_up(self) -> bool:
+        """Whether documents were searched for the answer; a search that only helped to decide does not count."""
+        return any(not path.before_decision for path in self.paths.values()) or self.selection is not None
 
     @property
     def total_ms(self) -> float:
@@ -258,12 +303,16 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
             return replace(run, uncertainty=event)
         case TrendMeasured():
             return replace(run, trend=(*run.trend, event))
+        case AgreementMeasured():
+            return replace(run, agreement=event)
         case DecisionMade():
             return replace(run, decision=event)
         case PseudoContextWritten():
             return replace(run, pseudo_context=event.text)
         case PathRetrieved():
             return replace(run, paths={**run.paths, event.path: event})
+        case ChunksReranked():
+            return replace(run, reranking={**run.reranking, event.path: event})
         case ChunksSelected():
             return replace(run, selection=event)
         case ChunkPeeked():
@@ -272,6 +321,8 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
             return replace(run, sentences=(*run.sentences, event))
         case EvidenceJudged():
             return replace(run, evidence=event)
+        case AnswersWeighed():
+            return replace(run, weighing=event)
         case WarningRaised():
             return replace(run, warnings=(*run.warnings, event))
         case RunFinished():
@@ -295,7 +346,7 @@ def _write(before: Writing, event: PromptBuilt | TokenGenerated | GenerationFini
 
 
 def to_document(run: RunSummary) -> dict[str, Any]:
-    """The document of `--json`, with the names that the README lists.
+    """The document of `--json`, with the names that the README lists. Names are added, never renamed or removed.
 
     Raises:
         ValueError: the run has no answer.
@@ -313,12 +364,16 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "decision": _decision_document(run.decision),
         "draft": _writing_document(run.writings.get("draft")),
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
+        "phases": {phase: _call_document(writing) for phase, writing in run.writings.items()},
+        "agreement": _pick(run.agreement, _AGREEMENT_FIELDS) if run.agreement else None,
         "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
+        "reranking": [_reranking_document(reranked) for reranked in run.reranking.values()],
         "selected": [_pick(chunk, _SELECTED_FIELDS) for chunk in run.selected],
         "candidates": [_pick(chunk, _CANDIDATE_FIELDS) for chunk in run.candidates],
         "peek": _pick(run.peek, _PEEK_FIELDS) if run.peek else None,
         "sentences": [_pick(sentence, ("text", "chunk_ids", "markers")) for sentence in run.sentences],
         "evidence": _pick(run.evidence, _EVIDENCE_FIELDS) if run.evidence else None,
+        "weighing": _pick(run.weighing, _WEIGHING_FIELDS) if run.weighing else None,
         "counts": msgspec.to_builtins(end.counts),
         "timings_ms": {**_stage_times(end), "total": end.elapsed_ms},
         "warnings": [_pick(warning, ("code", "message")) for warning in run.warnings],
@@ -327,6 +382,9 @@ def to_document(run: RunSummary) -> dict[str, Any]:
 
 _DECISION_FIELDS = ("retrieve", "uncertainty", "threshold", "reason")
 _ODDS_FIELDS = ("above", "up_to", "right", "drafts")
+_AGREEMENT_FIELDS = ("rule", "first", "second", "value", "limit", "agree")
+_CALL_FIELDS = ("prompt_tokens", "reused_tokens", "generated_tokens", "stop_reason")
+_WEIGHING_FIELDS = ("draft_chance", "documents_chance", "floor", "chosen")
 _PEEK_FIELDS = ("chunk_id", "document", "location", "score")
 _PATH_FIELDS = ("chunk_id", "document", "location", "rank", "score")
 _SCORE_FIELDS = ("query_score", "pseudo_context_score", "ais_score", "rank")
@@ -353,6 +411,21 @@ def _writing_document(writing: Writing | None) -> dict[str, Any] | None:
     return {
         "text": writing.text,
         "tokens": [_pick(token, ("text", "logprob", "entropy")) for token in writing.tokens],
+    }
+
+
+def _call_document(writing: Writing) -> dict[str, Any]:
+    """A call of the model; its numbers are null where the text was handed in, or the run ended before the call did."""
+    done = writing.finished
+    numbers = _pick(done, _CALL_FIELDS) if done else dict.fromkeys(_CALL_FIELDS)
+    return {"text": writing.text, "is_reused": writing.is_reused, **numbers}
+
+
+def _reranking_document(reranked: ChunksReranked) -> dict[str, Any]:
+    chunks = zip(reranked.chunk_ids, reranked.scores, strict=False)  # a trace from elsewhere may hold anything
+    return {
+        **_pick(reranked, ("reranker", "path", "llm_calls")),
+        "chunks": [{"chunk_id": chunk_id, "score": score} for chunk_id, score in chunks],
     }
 
 

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from adaptrag_cli.events import (
+    AgreementMeasured,
     Alternative,
+    AnswersWeighed,
     Candidate,
     ChunkPeeked,
+    ChunksReranked,
     ChunksSelected,
     Counts,
     DecisionMade,
@@ -53,10 +56,7 @@ def started(strategy: str = "dtr", *, style: str = "short", query: str = "When i
     return RunStarted(
         query=query,
         strategy=strategy,
-        settings=(
-            Setting(name="threshold", value=0.3, origin="measured for this model"),
-            Setting(name="style", value=style, origin="--style" if style == "cited" else f"default of {strategy}"),
-        ),
+        settings=_settings(strategy, style),
         model="qwen2.5-coder-0.5b-instruct",
         model_fingerprint="sha256:0123456789ab",
         index="handbook",
@@ -69,6 +69,19 @@ def started(strategy: str = "dtr", *, style: str = "short", query: str = "When i
         entropy_support="full",
         adaptrag_version="0.1.0",
     )
+
+
+def _settings(strategy: str, style: str) -> tuple[Setting, ...]:
+    """Some of those that the strategy uses."""
+    own = f"default of {strategy}"
+    if strategy == "never":
+        return (Setting(name="draft_tokens", value=32, origin=own),)
+    rows = [Setting(name="style", value=style, origin="--style" if style == "cited" else own)]
+    if strategy in {"dtr", "pairs", "dtr+verify"}:
+        rows.append(Setting(name="paths", value="both", origin=own))
+    if strategy == "dtr":
+        rows.insert(0, Setting(name="threshold", value=0.3, origin="measured for this model"))
+    return tuple(rows)
 
 
 def written(phase: str, *texts: str, logprob: float = -0.5, prompt_tokens: int = 20, chunk_ids: tuple[str, ...] = ()):
@@ -246,6 +259,185 @@ def blank_draft() -> list[Event]:
     )
 
 
+def judged(said: str, *, retrieve: bool) -> list[Event]:
+    """A judge's verdict, and the decision that follows it."""
+    verdict = said.partition(",")[0]
+    return [
+        *written("judge", *said.partition(",")),
+        DecisionMade(retrieve=retrieve, uncertainty=None, threshold=None, reason=f"the judge says {verdict}"),
+    ]
+
+
+def judge() -> list[Event]:
+    """The judge wants documents; one search, plain top k."""
+    return stamped(
+        [
+            started("llm-judge"),
+            *judged("Yes, look it up", retrieve=True),
+            PathRetrieved(path="query", retriever="dense", query_text="q", chunks=(ranked(1, 1, 0.8),)),
+            ChunksSelected(score_name="query", candidates=(scored(1, 1, 0.8, None, kept=True),)),
+            *written("answer", "21", ":30", chunk_ids=KEPT[:1]),
+            finished("21:30", "documents", KEPT[:1], llm_calls=2, searches=1),
+        ]
+    )
+
+
+def judge_skips() -> list[Event]:
+    """The judge wants none, so the draft comes after the decision."""
+    return stamped(
+        [
+            started("llm-judge"),
+            *judged("No, it is known", retrieve=False),
+            *written("draft", "10", " pm"),
+            finished("10 pm", "draft", llm_calls=2),
+        ]
+    )
+
+
+def pairs(*, agree: bool = False) -> list[Event]:
+    """Two answers from memory, tagged; where they differ, both paths are searched with the passage that is there."""
+    second = "10 pm" if agree else "21:00"
+    imagining, after = two_paths()[:7], two_paths()[7:]
+    begun = [
+        started("pairs"),
+        *written("draft", "<answer>", "10 pm", "</answer>"),
+        *imagining,
+        *written("second_draft", "<answer>", second, "</answer>"),
+        AgreementMeasured(rule="exact", first="10 pm", second=second, value=float(agree), limit=1.0, agree=agree),
+        DecisionMade(
+            retrieve=not agree,
+            uncertainty=None,
+            threshold=None,
+            reason="both answers agree" if agree else "the answers differ",
+        ),
+    ]
+    tagged = msgspec.structs.replace
+    if agree:
+        return stamped([*begun, tagged(finished("10 pm", "draft", llm_calls=3), extraction="tagged")])
+    answer = tagged(finished("21:30", "documents", KEPT, llm_calls=4, searches=2), extraction="tagged")
+    return stamped([*begun, *after, *written("answer", "<answer>", "21:30", "</answer>", chunk_ids=KEPT), answer])
+
+
+def pairs_agree() -> list[Event]:
+    """Two answers from memory that say the same."""
+    return pairs(agree=True)
+
+
+def hyde() -> list[Event]:
+    """One search for the question widened by an imagined passage."""
+    return stamped(
+        [
+            started("hyde"),
+            DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="every question is looked up"),
+            *written("pseudo_context", "Quiet", " time", " is", " late."),
+            PseudoContextWritten(text="Quiet time is late."),
+            PathRetrieved(
+                path="expanded",
+                retriever="dense",
+                query_text="When is quiet time? Quiet time is late.",
+                chunks=(ranked(2, 1, 0.9), ranked(1, 2, 0.85)),
+            ),
+            ChunksSelected(
+                score_name="expanded",
+                candidates=(
+                    scored(2, 1, 0.6, None, kept=True, paths=("expanded",)),
+                    scored(1, 2, 0.8, None, kept=False, paths=("expanded",)),
+                ),
+            ),
+            *written("answer", "22", ":30", chunk_ids=KEPT[1:]),
+            finished("22:30", "documents", KEPT[1:], llm_calls=2, searches=1),
+        ]
+    )
+
+
+def thinking_aloud() -> list[Event]:
+    """One search for the question widened by a chain of thought."""
+    return stamped(
+        [
+            started("cot-expansion"),
+            DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="every question is looked up"),
+            *written("rationale", "Quiet", " time", " is", " at night."),
+            PathRetrieved(
+                path="expanded",
+                retriever="dense",
+                query_text="When is quiet time? When is quiet time? Quiet time is at night.",
+                chunks=(ranked(1, 1, 0.9),),
+            ),
+            ChunksSelected(
+                score_name="expanded", candidates=(scored(1, 1, 0.8, None, kept=True, paths=("expanded",)),)
+            ),
+            *written("answer", "21", ":30", chunk_ids=KEPT[:1]),
+            finished("21:30", "documents", KEPT[:1], llm_calls=2, searches=1),
+        ]
+    )
+
+
+def rerank() -> list[Event]:
+    """One search, read again by the answer model: the second chunk becomes the first."""
+    chunks = (ranked(1, 1, 0.8), ranked(2, 2, 0.6))
+    best, other = scored(2, 1, 0.6, None, kept=True), scored(1, 2, 0.8, None, kept=False)
+    return stamped(
+        [
+            started("rerank"),
+            DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="every question is looked up"),
+            PathRetrieved(path="query", retriever="dense", query_text="q", chunks=chunks),
+            ChunksReranked(
+                reranker="qwen2.5-coder-0.5b-instruct",
+                path="query",
+                chunk_ids=KEPT,
+                scores=(-1.5, 2.25),
+                llm_calls=2,
+                prompt_tokens=120,
+                reused_tokens=40,
+            ),
+            ChunksSelected(
+                score_name="rerank",
+                candidates=(
+                    msgspec.structs.replace(best, ais_score=2.25),
+                    msgspec.structs.replace(other, ais_score=-1.5),
+                ),
+            ),
+            *written("answer", "22", ":30", chunk_ids=KEPT[1:]),
+            finished("22:30", "documents", KEPT[1:], llm_calls=3, searches=1),
+        ]
+    )
+
+
+def verify(*, chosen: str = "documents") -> list[Event]:
+    """One chunk is looked at before the decision; draft and answer are weighed after it."""
+    answers = {
+        "draft": finished("10 pm", "draft", llm_calls=3, searches=3),
+        "documents": finished("21:30", "documents", KEPT, llm_calls=3, searches=3),
+    }
+    chances = {"draft": (0.61, 0.34), "documents": (0.34, 0.61)}[chosen]
+    weighed = AnswersWeighed(draft_chance=chances[0], documents_chance=chances[1], floor=0.0, chosen=chosen)
+    return stamped(
+        [
+            started("dtr+verify"),
+            *written("draft", "10", " pm"),
+            UncertaintyMeasured(name="mean_nll", value=0.5),
+            PathRetrieved(
+                path="query", retriever="dense", query_text="q", chunks=(ranked(1, 1, 0.8),), before_decision=True
+            ),
+            DecisionMade(
+                retrieve=True,
+                uncertainty=0.5,
+                threshold=None,
+                reason="the documents are likelier right than the draft",
+            ),
+            *two_paths(),
+            *written("answer", "21", ":30", chunk_ids=KEPT),
+            weighed,
+            answers[chosen],
+        ]
+    )
+
+
+def verify_keeps_the_draft() -> list[Event]:
+    """Looked up, and the draft is given all the same."""
+    return verify(chosen="draft")
+
+
 def failed() -> list[Event]:
     """The model gave up in the middle of its draft."""
     return stamped(
@@ -292,4 +484,13 @@ ALL = {
     "blank_draft": blank_draft,
     "failed": failed,
     "cited": cited,
+    "judge": judge,
+    "judge_skips": judge_skips,
+    "pairs": pairs,
+    "pairs_agree": pairs_agree,
+    "hyde": hyde,
+    "thinking_aloud": thinking_aloud,
+    "rerank": rerank,
+    "verify": verify,
+    "verify_keeps_the_draft": verify_keeps_the_draft,
 }

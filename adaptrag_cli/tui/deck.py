@@ -10,6 +10,9 @@ from textual.containers import Container, Vertical
 from textual.widgets import Tab, Tabs
 
 from adaptrag_cli.events import (
+    AgreementMeasured,
+    AnswersWeighed,
+    ChunksReranked,
     ChunksSelected,
     DecisionMade,
     Event,
@@ -136,14 +139,14 @@ class Deck(Vertical):
 def _panel_of(event: Event) -> int:
     """The panel where this event is best seen; 0 for none."""
     match event:
-        case TokenGenerated(phase="draft"):
+        case TokenGenerated(phase="draft" | "second_draft"):
             return 1
-        case DecisionMade():
+        case DecisionMade() | AgreementMeasured() | TokenGenerated(phase="judge"):
             return 2
-        case PathRetrieved() | TokenGenerated(phase="pseudo_context"):
+        case PathRetrieved() | TokenGenerated(phase="pseudo_context" | "rationale"):
             return 3
-        case ChunksSelected():
+        case ChunksSelected() | ChunksReranked():
             return 4
-        case TokenGenerated(phase="answer") | RunFinished() | RunFailed():
+        case TokenGenerated(phase="answer") | AnswersWeighed() | RunFinished() | RunFailed():
             return 5
     return 0

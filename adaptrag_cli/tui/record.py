@@ -52,7 +52,7 @@ class Record:
     @property
     def was_looked_up(self) -> bool:
         """Whether a search was made for the answer."""
-        return self.summary is not None and bool(self.summary.paths)
+        return self.summary is not None and self.summary.was_looked_up
 
     @property
     def unconsulted_summary(self) -> RunSummary | None:

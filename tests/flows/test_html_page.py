@@ -217,7 +217,7 @@ def test_chunks_of_both_paths_are_marked_in_both_columns():
         else e
         for e in traces.retrieved()
     ]
-    columns = section(tree(fold(events)), "Two paths").all("div", "paths")[0].children
+    columns = section(tree(fold(events)), "Paths").all("div", "paths")[0].children
     assert [[line.text for line in column.all("summary")] for column in columns] == [
         ["1. handbook.md:11-19  0.800 both", "2. handbook.md:31-39  0.600"],
         ["1. handbook.md:11-19  0.900 both", "2. handbook.md:21-29  0.800"],
@@ -226,11 +226,11 @@ def test_chunks_of_both_paths_are_marked_in_both_columns():
 
 def test_what_would_have_been_looked_up_is_labelled():
     page = tree(fold(traces.skipped()), unconsulted=fold(traces.retrieved()))
-    assert section(page, "Two paths").all("h2")[0].text == "Two paths not consulted"
+    assert section(page, "Paths").all("h2")[0].text == "Paths not consulted"
     assert section(page, "Selection").all("h2")[0].text == "Selection not consulted"
     assert len(section(page, "Selection").all("circle")) == 3
     own = tree(fold(traces.retrieved()), unconsulted=fold(traces.always()))
-    assert section(own, "Two paths").all("h2")[0].text == "Two paths"
+    assert section(own, "Paths").all("h2")[0].text == "Paths"
 
 
 def test_odds_of_the_draft_are_told():

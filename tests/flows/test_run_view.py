@@ -12,15 +12,18 @@ import pytest
 
 import traces
 from adaptrag_cli.events import (
+    AgreementMeasured,
+    AnswersWeighed,
     ChunkPeeked,
     DecisionMade,
     DraftOdds,
     Event,
+    GenerationFinished,
     SentenceCited,
     TokenGenerated,
     WarningRaised,
 )
-from adaptrag_cli.render import RunView, numbers_apart
+from adaptrag_cli.render import RunView, agreement_in_words, numbers_apart, weighing_line
 
 
 class Terminal(io.StringIO):
@@ -73,6 +76,49 @@ VIEWS = {
     "cited": (
         "Quiet time is 21:30. [1] It ends at 7.\n",
         "looked it up: u = 0.57 > 0.30 (dtr, dense, 2 of 3 chunks) - 2.6 s\n" + SOURCES,
+    ),
+    "judge": (
+        "21:30\n",
+        "looked it up: the judge says Yes (llm-judge, dense, 1 of 1 chunks) - 1.3 s\n"
+        "[1] handbook.md:11-19  (s1 0.80)\n",
+    ),
+    "judge_skips": ("10 pm\n", "answered from the model's memory: the judge says No (llm-judge) - 1.1 s\n"),
+    "pairs": (
+        "21:30\n",
+        "looked it up: the answers differ (pairs, dense, 2 of 3 chunks) - 2.8 s\n"
+        '"10 pm" and "21:00": normalised exact match: they differ\n' + SOURCES,
+    ),
+    "pairs_agree": (
+        "10 pm\n",
+        "answered from the model's memory: both answers agree (pairs) - 2.0 s\n"
+        '"10 pm" and "10 pm": normalised exact match: they agree\n',
+    ),
+    "hyde": (
+        "22:30\n",
+        "looked it up: every question is looked up (hyde, dense, 1 of 2 chunks) - 1.5 s\n"
+        "[1] handbook.md:21-29  (s1 0.60)\n",
+    ),
+    "thinking_aloud": (
+        "21:30\n",
+        "looked it up: every question is looked up (cot-expansion, dense, 1 of 1 chunks) - 1.4 s\n"
+        "[1] handbook.md:11-19  (s1 0.80)\n",
+    ),
+    "rerank": (
+        "22:30\n",
+        "looked it up: every question is looked up (rerank, dense, 1 of 2 chunks) - 0.9 s\n"
+        "[1] handbook.md:21-29  (s1 0.60, rerank 2.25)\n",
+    ),
+    "verify": (
+        "21:30\n",
+        "looked it up: the documents are likelier right than the draft, u = 0.50 (dtr+verify, dense, 2 of 3 chunks)"
+        " - 2.3 s\n"
+        "chance of being right: draft 0.34, documents 0.61 (given)\n" + SOURCES,
+    ),
+    "verify_keeps_the_draft": (
+        "10 pm\n",
+        "looked it up: the documents are likelier right than the draft, u = 0.50 (dtr+verify, dense, 0 of 3 chunks)"
+        " - 2.3 s\n"
+        "chance of being right: draft 0.61 (given), documents 0.34\n",
     ),
 }
 
@@ -166,6 +212,7 @@ settings
   name       value  from
   threshold  0.3    measured for this model
   style      short  default of dtr
+  paths      both   default of dtr
   model       qwen2.5-coder-0.5b-instruct
               sha256:0123456789ab
               context 4096 tokens, 2 threads, entropy over the whole vocabulary
@@ -241,6 +288,87 @@ def test_tables_tell_how_often_such_drafts_were_right(bounds, numbers, said):
     expected = TABLES.replace(before, before.replace("\n\n", f"\n  {said}\n\n"))
     assert said in expected
     assert shown(events, verbose=True)[1] == talk_of("retrieved") + expected
+
+
+PARTS = {
+    "judge": ["what the judge said\n  Yes, look it up\n"],
+    "pairs": [
+        "two answers without documents\n"
+        "  from memory              10 pm\n"
+        "  from the pseudo-context  21:00\n"
+        "  agreement                normalised exact match: they differ\n",
+        "  draft               20       4        3  end\n"
+        "  pseudo_context      20       4        4  end\n"
+        "  second_draft        20       4        3  end\n"
+        "  answer              20       4        3  end\n",
+    ],
+    "thinking_aloud": [
+        "rationale (written by the model to widen the question, never evidence)\n  Quiet time is at night.\n",
+        "expanded path (dense)\n  searched for: When is quiet time? When is quiet time? Quiet time is at night.\n",
+        "     1  yes   0.800        36.9                 e     handbook.md:11-19\n",
+    ],
+    "rerank": [
+        "read against the question by qwen2.5-coder-0.5b-instruct, 2 LLM calls\n"
+        "   score  place\n"
+        "   2.250  handbook.md:21-29\n"
+        "  -1.500  handbook.md:11-19\n",
+        "  rank  kept     s1  s2  angle1  angle2  rerank  path  place\n"
+        "     1  yes   0.600        53.1           2.250  q     handbook.md:21-29\n",
+    ],
+    "verify": [
+        "weighing\n  chance of being right: draft 0.34, documents 0.61 (given)\n",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_tables_hold_what_a_method_did_beside_drafting_and_searching(name):
+    _, err = shown(traces.ALL[name](), verbose=True)
+    for part in PARTS[name]:
+        assert f"\n{part}" in err
+
+
+def test_a_search_before_the_decision_is_told_as_such():
+    run = [*traces.verify()[:8], traces.finished("10 pm", "draft")]
+    _, err = shown(run, verbose=True)
+    assert "query path (dense, searched before the decision)\n" in err
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "agree", "words"),
+    [
+        (1.0, 1.0, True, "normalised exact match: they agree"),
+        (0.0, 1.0, False, "normalised exact match: they differ"),
+        (0.5, 0.8, False, "token F1 0.50 < 0.80: they differ"),
+        (0.8, 0.8, True, "token F1 0.80 >= 0.80: they agree"),
+        (-0.25, 0.8, False, "cosine of their embeddings -0.25 < 0.80: they differ"),
+        (0.9999999, 1.0, True, "cosine of their embeddings 1.00 >= 1.00: they agree"),
+    ],
+)
+def test_agreement_in_words(value, limit, agree, words):
+    rule = {"nor": "exact", "tok": "f1", "cos": "cosine"}[words[:3]]
+    measured = AgreementMeasured(rule=rule, first="a", second="b", value=value, limit=limit, agree=agree)
+    assert agreement_in_words(measured) == words
+
+
+@pytest.mark.parametrize(
+    ("draft", "documents", "floor", "chosen", "words"),
+    [
+        (0.34, 0.61, 0.0, "documents", "draft 0.34, documents 0.61 (given)"),
+        (0.614, 0.606, 0.0, "draft", "draft 0.614 (given), documents 0.606"),
+        (0.2, 0.1, 0.3, "none", "draft 0.20, documents 0.10, floor 0.30: none is given"),
+    ],
+)
+def test_weighing_in_words(draft, documents, floor, chosen, words):
+    weighing = AnswersWeighed(draft_chance=draft, documents_chance=documents, floor=floor, chosen=chosen)
+    assert weighing_line(weighing) == f"chance of being right: {words}"
+
+
+def test_a_guess_between_tags_is_told_without_them():
+    events = traces.unanswered()
+    at = next(n for n, e in enumerate(events) if isinstance(e, GenerationFinished))
+    events[at] = msgspec.structs.replace(events[at], text="<answer>21:30</answer> it is")
+    assert "the guess was: 21:30\n" in shown(events)[1]
 
 
 @pytest.mark.parametrize("name", traces.ALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import stat
@@ -37,12 +38,16 @@ DOCUMENT_NAMES = [
     "decision",
     "draft",
     "pseudo_context",
+    "phases",
+    "agreement",
     "paths",
+    "reranking",
     "selected",
     "candidates",
     "peek",
     "sentences",
     "evidence",
+    "weighing",
     "counts",
     "timings_ms",
     "warnings",
@@ -120,7 +125,7 @@ def test_every_document_has_exactly_the_documented_names(name):
     document = to_document(fold(traces.ALL[name]()))
     assert list(document) == DOCUMENT_NAMES
     assert list(document["decision"]) == ["retrieve", "uncertainty", "threshold", "reason", "draft_odds"]
-    assert list(document["paths"]) == ["query", "pseudo_context"]
+    assert list(document["paths"]) == ["query", "pseudo_context", "expanded"]
     assert list(document["counts"]) == [
         "llm_calls",
         "searches",
@@ -192,7 +197,7 @@ def test_the_document_of_a_skipped_run_has_a_peek_and_nothing_retrieved():
     }
     assert document["pseudo_context"] is None
     assert (document["selected"], document["candidates"]) == ([], [])
-    assert document["paths"] == {"query": [], "pseudo_context": []}
+    assert document["paths"] == {"query": [], "pseudo_context": [], "expanded": []}
 
 
 def test_a_blank_draft_has_null_uncertainty_and_its_reason():
@@ -222,6 +227,76 @@ def test_cited_sentences_stand_in_the_document_with_their_sources():
     ]
 
 
+def test_every_call_stands_in_the_document_in_the_order_of_the_run():
+    phases = to_document(fold(traces.pairs()))["phases"]
+    assert list(phases) == ["draft", "pseudo_context", "second_draft", "answer"]
+    assert phases["second_draft"] == {
+        "text": "<answer>21:00</answer>",
+        "is_reused": False,
+        "prompt_tokens": 20,
+        "reused_tokens": 4,
+        "generated_tokens": 3,
+        "stop_reason": "end",
+    }
+
+
+def test_a_text_that_was_handed_in_has_no_numbers_of_a_call():
+    events = traces.skipped()
+    reused = [GenerationReused(phase="draft", text="10 pm"), *events[2:4]]
+    phases = to_document(fold([events[0], *reused, *events[5:]]))["phases"]
+    assert phases == {
+        "draft": {
+            "text": "10 pm",
+            "is_reused": True,
+            "prompt_tokens": None,
+            "reused_tokens": None,
+            "generated_tokens": None,
+            "stop_reason": None,
+        }
+    }
+
+
+def test_agreement_reranking_and_weighing_stand_in_the_document():
+    assert to_document(fold(traces.pairs()))["agreement"] == {
+        "rule": "exact",
+        "first": "10 pm",
+        "second": "21:00",
+        "value": 0.0,
+        "limit": 1.0,
+        "agree": False,
+    }
+    assert to_document(fold(traces.rerank()))["reranking"] == [
+        {
+            "reranker": "qwen2.5-coder-0.5b-instruct",
+            "path": "query",
+            "llm_calls": 2,
+            "chunks": [{"chunk_id": "handbook.md#1", "score": -1.5}, {"chunk_id": "handbook.md#2", "score": 2.25}],
+        }
+    ]
+    assert to_document(fold(traces.verify()))["weighing"] == {
+        "draft_chance": 0.34,
+        "documents_chance": 0.61,
+        "floor": 0.0,
+        "chosen": "documents",
+    }
+    document = to_document(fold(traces.retrieved()))
+    assert (document["agreement"], document["reranking"], document["weighing"]) == (None, [], None)
+
+
+@pytest.mark.parametrize(
+    ("run", "was_looked_up"),
+    [
+        (traces.retrieved(), True),
+        (traces.hyde(), True),
+        (traces.skipped(), False),
+        (traces.verify()[:8], False),  # searched before the decision
+        (traces.verify()[:16], True),
+    ],
+)
+def test_a_search_that_only_helped_to_decide_is_no_look_up(run, was_looked_up):
+    assert fold(run).was_looked_up is was_looked_up
+
+
 def test_a_failed_run_has_no_document():
     with pytest.raises(ValueError, match="only a finished run"):
         to_document(fold(traces.failed()))
@@ -246,6 +321,58 @@ def test_a_trace_reads_back_as_it_was_written(name, tmp_path):
     path = write(tmp_path / "run.jsonl", events)
     assert list(read_trace(path)) == events
     assert path.read_bytes().count(b"\n") == len(events)
+
+
+@pytest.mark.parametrize("name", traces.ALL)
+def test_a_compressed_trace_reads_back_as_it_was_written(name, tmp_path):
+    events = traces.ALL[name]()
+    path = write(tmp_path / "run.jsonl.gz", events)
+    assert gzip.decompress(path.read_bytes()) == b"".join(encode_event(event) + b"\n" for event in events)
+    assert list(read_trace(path)) == events
+    assert path.read_bytes() == write(tmp_path / "again.gz", events).read_bytes()
+
+
+def test_a_compressed_trace_is_known_by_what_it_holds(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(write(tmp_path / "run.gz", traces.skipped()).read_bytes())
+    assert list(read_trace(path)) == traces.skipped()
+
+
+def test_an_earlier_compressed_trace_is_replaced_and_other_compressed_files_are_not(tmp_path):
+    path = write(tmp_path / "run.jsonl.gz", traces.retrieved())
+    assert list(read_trace(write(path, traces.skipped()))) == traces.skipped()
+    for content in (gzip.compress(b"# Handbook"), gzip.compress(b"# Handbook")[:12], b"\x1f\x8b no gzip"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError, match="is not a trace, so it is not overwritten"):
+            TraceWriter(path)
+        assert path.read_bytes() == content
+
+
+def test_what_a_killed_run_wrote_compressed_is_read_to_its_last_event(tmp_path):
+    events = traces.skipped()
+    path = tmp_path / "run.jsonl.gz"
+    writer = TraceWriter(path)
+    for event in events[:3]:
+        writer.write(event)
+    held = path.read_bytes()  # as a kill would leave it
+    writer.close()
+    path.write_bytes(held)
+    reading = read_trace(path)
+    assert [next(reading) for _ in range(3)] == events[:3]
+    with pytest.raises(ConfigError, match=r"run\.jsonl\.gz, line 3: the trace ends before its run did"):
+        next(reading)
+
+
+def test_damaged_compression_is_told_with_file_and_line(tmp_path):
+    path = write(tmp_path / "run.jsonl.gz", traces.skipped())
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 0xFF  # in the checksum at the end: all lines are read before it
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"run\.jsonl\.gz, line 10: the compressed file is damaged: CRC check failed"):
+        list(read_trace(path))
+    path.write_bytes(content[:10] + b"\xff" * 40)
+    with pytest.raises(ConfigError, match=r"run\.jsonl\.gz, line 1: the compressed file is damaged: "):
+        list(read_trace(path))
 
 
 @given(text=st.text())

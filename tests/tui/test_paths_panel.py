@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 import traces
 from adaptrag_cli.events import (
+    ChunksSelected,
     DecisionMade,
     Event,
     GenerationReused,
@@ -51,7 +52,8 @@ def on(
 
 
 def head(*, index: str = "handbook", strategy: str = "dtr", **settings: int | str) -> RunStarted:
-    rows = tuple(Setting(name=name, value=value, origin="default") for name, value in settings.items())
+    known = {"paths": "both", **settings} if strategy == "dtr" else settings
+    rows = tuple(Setting(name=name, value=value, origin="default") for name, value in known.items())
     return msgspec.structs.replace(traces.started(strategy), index=index, settings=rows)
 
 
@@ -63,6 +65,7 @@ def found(path: str, *numbers: int, text: str = "quiet time", retriever: str = "
 YES = DecisionMade(retrieve=True, uncertainty=0.57, threshold=0.3, reason="the draft is uncertain")
 NO = DecisionMade(retrieve=False, uncertainty=0.02, threshold=0.3, reason="the draft is certain enough")
 IMAGINED = PseudoContextWritten(text="Quiet time starts late.")
+CHOSEN = ChunksSelected(score_name="query", candidates=(traces.scored(1, 1, 0.8, None, kept=True),))
 LOOKED_UP = (IMAGINED, found("query", 1, 3), found("pseudo_context", 2, 1, text=IMAGINED.text))
 
 
@@ -107,7 +110,7 @@ def test_enter_opens_the_highlighted_chunk(size):
 
 def test_a_click_opens_a_chunk():
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
-        other = host.query(ChunkList).last()
+        other = host.query(ChunkList)[1]
         await pilot.click(other, offset=(10, 1))
         assert [message.chunk.chunk_id for message in host.asked] == ["handbook.md#2"]
 
@@ -173,7 +176,7 @@ def test_an_empty_path_says_why():
         (traces.never(), "nothing was looked up: `never` ran without an index"),
         (traces.skipped(), "nothing was looked up: press w to see what would have been"),
         (traces.skipped(), "best chunk, not consulted; w shows all"),
-        (traces.always(), "`always` searches with the question alone"),
+        ([head(paths="query"), YES, IMAGINED, found("query", 1), CHOSEN], "the settings leave this path out"),
         ([head(), YES, PseudoContextWritten(text=" "), found("query", 1)], "the pseudo-context is blank, so"),
         ([head(), YES, found("query")], "nothing was found: no chunk"),
         ([head(), YES, found("query", retriever="sparse")], "nothing was found: no chunk shares a word with this text"),
@@ -236,7 +239,7 @@ def test_begin_forgets_everything():
         host.panel.begin()
         await pilot.pause()
         text = screen_of(host)
-        assert text.count("no question yet") == 2 and "handbook" not in text and "consulted" not in text
+        assert text.count("no question yet") == 1 and "handbook" not in text and "consulted" not in text
 
     on([head(), *LOOKED_UP], body, consulted=False)
 

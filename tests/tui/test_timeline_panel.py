@@ -357,6 +357,7 @@ def test_a_large_box_shows_the_set_up_below_the_stages():
             "adaptrag    0.1.0",
             "threshold   0.3  (measured for this model)",
             "style       short  (default of dtr)",
+            "paths       both  (default of dtr)",
         ]
 
     on(traces.retrieved(), body, size=ROOMY)
@@ -382,7 +383,7 @@ def test_in_a_small_box_a_key_shows_it_instead_of_the_stages():
 
 def test_a_run_without_an_index_says_so():
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
-        assert "index       none" in setup(host)
+        assert "index         none" in setup(host)
 
     on(traces.never(), body, size=ROOMY)
 

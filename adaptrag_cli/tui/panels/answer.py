@@ -105,6 +105,8 @@ class AnswerPanel(Panel):
         """Whether nothing but white space was written."""
         self._sentences: list[SentenceCited] = []
         self._selected: Sequence[Candidate] = ()
+        self._score_name = ""
+        """Of the selection they are from."""
         self._sources: list[Source] = []
         self._unconsulted: Sequence[Candidate] = ()
 
@@ -133,6 +135,7 @@ class AnswerPanel(Panel):
                 self._take(event)
             elif isinstance(event, ChunksSelected):  # of what would have been looked up, only that concerns an answer
                 self._unconsulted = [c for c in event.candidates if c.kept]
+                self._score_name = event.score_name
         self._write_fresh()
         if state is not self._state:
             self._tell_state()
@@ -168,7 +171,7 @@ class AnswerPanel(Panel):
                     if isinstance(event, PromptBuilt):
                         self._sources = self._read_sources(event.chunk_ids)
             case ChunksSelected():
-                self._selected = event.candidates
+                self._selected, self._score_name = event.candidates, event.score_name
             case SentenceCited():
                 self._take_sentence(event)
             case WarningRaised():
@@ -267,7 +270,7 @@ class AnswerPanel(Panel):
         self._list.display = bool(rows)
         self.border_subtitle = _HINT if rows else None
         width = max(20, self.content_size.width - 1)  # the scrollbar's place
-        lines = _source_lines(rows, width, is_roomy=self._is_roomy)
+        lines = _source_lines(rows, width, self._score_name, is_roomy=self._is_roomy)
         self._list.set_options(Option(line) for line in lines)
         if rows:
             self._list.highlighted = min(at or 0, len(rows) - 1)
@@ -339,18 +342,19 @@ def _sources(run: RunSummary) -> list[Source]:
     return [*rows, Source("not consulted", run.peek)] if run.peek else rows
 
 
-def _source_lines(rows: Sequence[Source], width: int, *, is_roomy: bool) -> list[Content]:
+def _source_lines(rows: Sequence[Source], width: int, score_name: str, *, is_roomy: bool) -> list[Content]:
     """One source a line, or two where there is room: marker, place and scores, then heading and first words."""
+    measured = [scores(row.chunk, score_name) for row in rows]
     labels = max((cell_len(row.label) for row in rows), default=0)
-    measures = max((cell_len(scores(row.chunk)) for row in rows), default=0)
+    measures = max(map(cell_len, measured), default=0)
     longest = max((cell_len(printable(row.chunk.location)) for row in rows), default=0)
     places = min(longest, _LONGEST_PLACE, max(8, width - labels - measures - 3))
     lines = []
-    for row in rows:
+    for row, measure in zip(rows, measured, strict=True):
         chunk = row.chunk
         label = set_cell_size(row.label, labels)
         place = set_cell_size(cut_middle(printable(chunk.location), places), places)
-        head = Content.assemble((label, "bold"), f" {place}  ", (set_cell_size(scores(chunk), measures), "dim"))
+        head = Content.assemble((label, "bold"), f" {place}  ", (set_cell_size(measure, measures), "dim"))
         room = width - (labels + 1 if is_roomy else head.cell_length + 2)
         words = cut_end(" · ".join(part for part in (printable(chunk.title), _words(chunk.text)) if part), room)
         if is_roomy:

@@ -12,7 +12,7 @@ from textual import events
 from textual.widgets import DataTable
 
 from adaptrag_cli.events import Candidate
-from adaptrag_cli.tables import degrees, number
+from adaptrag_cli.tables import PATH_LETTERS, degrees, number
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.fitting import cut_middle
 
@@ -32,6 +32,7 @@ class _Column:
     """Whether the best stands first in descending order."""
     is_angle: bool = False
     needs_pseudo_context: bool = False
+    needs_score: bool = False
 
 
 def _missing_last(value: float | None) -> float:
@@ -39,7 +40,7 @@ def _missing_last(value: float | None) -> float:
 
 
 def _path_letters(candidate: Candidate) -> str:
-    return "both" if len(candidate.paths) > 1 else "".join("q" if path == "query" else "p" for path in candidate.paths)
+    return "both" if len(candidate.paths) > 1 else "".join(PATH_LETTERS[path] for path in candidate.paths)
 
 
 _RANK = _Column(key="rank", label="rank", width=5, order=lambda c: c.rank, text=lambda c: str(c.rank))
@@ -86,7 +87,7 @@ _COLUMNS = (
         order=lambda c: _missing_last(c.ais_score),
         text=lambda c: number(c.ais_score, 3),
         is_descending=True,
-        needs_pseudo_context=True,
+        needs_score=True,
     ),
     _Column(key="path", label="path", width=6, order=_path_letters, text=_path_letters),
 )
@@ -119,12 +120,17 @@ class CandidateTable(DataTable[Text]):
         self._sorted_by = _RANK
         self._is_reversed = False
         self._columns_shown: list[_Column] = []
+        self._score_label = "AIS"
 
-    def show(self, candidates: Sequence[Candidate], kept_before: Set[str] | None = None) -> None:
+    def show(
+        self, candidates: Sequence[Candidate], kept_before: Set[str] | None = None, score_label: str = "AIS"
+    ) -> None:
         """Show candidates, in selection order; the cursor stays on its chunk when that is still there.
 
-        Where other chunks were kept before, the differences are marked.
+        Where other chunks were kept before, the differences are marked. `score_label` heads the column of the score
+        that they were selected by.
         """
+        self._score_label = score_label
         pointed = self.pointed
         chunk_id = None if pointed is None else self._candidates[pointed].chunk_id
         self._candidates = candidates
@@ -183,7 +189,12 @@ class CandidateTable(DataTable[Text]):
     def _fitting(self) -> list[_Column]:
         """The columns that leave room for the place: without a pseudo-context, and narrow, there are fewer."""
         has_second = any(c.pseudo_context_score is not None for c in self._candidates)
-        columns = [column for column in _COLUMNS if has_second or not column.needs_pseudo_context]
+        has_score = any(c.ais_score is not None for c in self._candidates)
+        columns = [
+            column
+            for column in _COLUMNS
+            if (has_second or not column.needs_pseudo_context) and (has_score or not column.needs_score)
+        ]
         if self._room_beside(columns) < _LEAST_PLACE:
             columns = [column for column in columns if not column.is_angle]
         self._place_width = max(self._room_beside(columns), 1)
@@ -204,7 +215,7 @@ class CandidateTable(DataTable[Text]):
     def _label(self, column: _Column) -> Text:
         is_down = column.is_descending != self._is_reversed
         arrow = (_DOWN if is_down else _UP) if column is self._sorted_by else " "
-        label = column.label + arrow
+        label = (self._score_label if column.needs_score else column.label) + arrow
         style = "bold" if column is self._sorted_by else ""
         return Text(f"{label:>{column.width}}" if column.width else label, style=style)
 

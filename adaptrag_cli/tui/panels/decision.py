@@ -10,16 +10,20 @@ from textual.content import Content
 from textual.widgets import Static
 
 from adaptrag_cli.events import (
+    AgreementMeasured,
+    AnswersWeighed,
     DecisionMade,
     Event,
     GenerationReused,
+    PathRetrieved,
+    Phase,
     PromptBuilt,
     RunFailed,
     RunStarted,
     TokenGenerated,
     UncertaintyMeasured,
 )
-from adaptrag_cli.render import numbers_apart
+from adaptrag_cli.render import DOING, agreement_in_words, numbers_apart, weighing_line
 from adaptrag_cli.tables import odds_in_words
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
@@ -28,8 +32,6 @@ from adaptrag_cli.uncertainty import Uncertainty, decide
 
 _NOT_YET = "no decision yet"
 _ROOMY_HEIGHT = 18
-_WITHOUT_THRESHOLD = frozenset({"always", "never"})
-"""Strategies that hold the draft against nothing, whatever the settings say."""
 _MEASURES = {"mean_nll": "u: mean negative log-probability of the draft, in nats"}
 
 
@@ -44,11 +46,12 @@ class DecisionPanel(Panel):
         Static { height: auto; }
         Gauge { margin: 0 0 1 0; }
         #decision-verdict, #decision-what-if { text-style: bold; }
+        #decision-facts { max-height: 8; }
         #decision-measure { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         .quiet { color: $foreground-muted; }
         &.-roomy {
             Gauge { height: 6; margin: 1 0; }
-            #decision-odds, #decision-measure { margin: 1 0 0 0; }
+            #decision-facts, #decision-odds, #decision-measure { margin: 1 0 0 0; }
         }
     }
     """
@@ -58,12 +61,19 @@ class DecisionPanel(Panel):
         self._forget()
 
     def _forget(self) -> None:
-        self._strategy = ""
         self._threshold: float | None = None
         self._measured: UncertaintyMeasured | None = None
         self._decision: DecisionMade | None = None
         self._failure: RunFailed | None = None
         self._moved: float | None = None
+        self._doing: Phase | None = None
+        """What the model writes, until the decision is made."""
+        self._judged = ""
+        """What the judge says."""
+        self._agreement: AgreementMeasured | None = None
+        self._searched: PathRetrieved | None = None
+        """Before the decision."""
+        self._weighing: AnswersWeighed | None = None
         self._forget_tokens()
 
     def _forget_tokens(self) -> None:
@@ -75,6 +85,7 @@ class DecisionPanel(Panel):
         yield Static(id="decision-verdict", markup=False)
         yield Static(id="decision-what-if", markup=False)
         yield Static(id="decision-reason", classes="quiet", markup=False)
+        yield Static(id="decision-facts", markup=False)
         yield Static(id="decision-odds", markup=False)
         yield Static(id="decision-measure", classes="quiet", markup=False)
 
@@ -105,19 +116,33 @@ class DecisionPanel(Panel):
     def _take(self, event: Event) -> None:
         match event:
             case RunStarted():
-                self._strategy = event.strategy
                 self._threshold = _threshold_of(event)
-            case PromptBuilt() | GenerationReused() if event.phase == "draft":
-                self._forget_tokens()
-            case TokenGenerated() if event.phase == "draft":
+            case PromptBuilt() | GenerationReused():
+                self._begin_phase(event.phase)
+            case TokenGenerated(phase="draft"):
                 self._nll -= event.logprob
                 self._tokens += 1
+            case TokenGenerated(phase="judge"):
+                self._judged += event.text
+            case AgreementMeasured():
+                self._agreement = event
+            case PathRetrieved(before_decision=True):
+                self._searched = event
+            case AnswersWeighed():
+                self._weighing = event
             case UncertaintyMeasured():
                 self._measured = event
             case DecisionMade():
                 self._decision, self._threshold = event, event.threshold
             case RunFailed():
                 self._failure = event
+
+    def _begin_phase(self, phase: Phase) -> None:
+        self._doing = phase
+        if phase == "draft":
+            self._forget_tokens()
+        if phase == "judge":
+            self._judged = ""
 
     # --- drawing
 
@@ -128,19 +153,20 @@ class DecisionPanel(Panel):
         self._draw_gauge()
         self._say("verdict", self._verdict())
         self._say("reason", self._reason())
+        self._say("facts", *self._facts())
         self._say("odds", self._odds())
         self._say("what-if", self._what_if())
-        is_measured = self._measured is not None and self._decision is not None
-        self._say("measure", _MEASURES.get(self._measured.name, "") if is_measured and self._measured else "")
+        is_told = self._decision is not None and self._decision.uncertainty is not None
+        self._say("measure", _MEASURES.get(self._measured.name, "") if is_told and self._measured else "")
         self.query_one("#decision-odds").set_class(
             self._decision is not None and not self._decision.draft_odds, "quiet"
         )
         self.query_one("#decision-verdict").set_class(self._moved is not None or self._decision is None, "quiet")
 
-    def _say(self, part: str, text: str) -> None:
+    def _say(self, part: str, *lines: str) -> None:
         line = self.query_one(f"#decision-{part}", Static)
-        content = Content(printable(text))
-        line.display = bool(text)
+        content = Content("\n".join(map(printable, lines)))
+        line.display = any(lines)
         if content != line.content:
             line.update(content)
 
@@ -154,6 +180,9 @@ class DecisionPanel(Panel):
 
     def _shown_uncertainty(self, threshold: float | None) -> tuple[float | None, str]:
         """What was measured, or the running mean of a draft that is being written, and the words at its mark."""
+        is_told = threshold is not None or (self._decision is not None and self._decision.uncertainty is not None)
+        if not is_told:  # it decides nothing
+            return None, ""
         if self._measured is None:
             u = self._nll / self._tokens if self._tokens else None
             return u, "" if u is None else f"u = {_apart(u, threshold)[0]} so far"
@@ -167,19 +196,31 @@ class DecisionPanel(Panel):
             return _verdict(decision.retrieve, decision.uncertainty, decision.threshold)
         if self._failure is not None:
             return f"no decision: {self._failure.message}"
-        if self._tokens and self._measured is None:
+        if self._doing == "draft":
+            if not self._tokens or self._measured is not None:
+                return _NOT_YET
             return f"drafting: {self._tokens:,} token{'s' if self._tokens > 1 else ''} so far"
-        return _NOT_YET
+        return f"{DOING[self._doing]} ..." if self._doing else _NOT_YET
 
     def _reason(self) -> str:
         decision = self._decision
-        if decision is None or self._moved is not None:
-            return ""
-        if decision.threshold is not None:
-            return decision.reason
-        if decision.uncertainty is None:
-            return f"`{self._strategy}` measures no uncertainty: {decision.reason}"
-        return f"`{self._strategy}` compares u with nothing: {decision.reason}"
+        return "" if decision is None or self._moved is not None else decision.reason
+
+    def _facts(self) -> list[str]:
+        """What the decision was made from beside the uncertainty, and what was weighed after it, a line each."""
+        facts = []
+        if judged := " ".join(self._judged.split()):
+            facts.append(f'the judge says: "{judged}"')
+        if agreement := self._agreement:
+            facts.append(f'from memory: "{_on_one_line(agreement.first)}"')
+            facts.append(f'from the pseudo-context: "{_on_one_line(agreement.second)}"')
+            facts.append(agreement_in_words(agreement))
+        if searched := self._searched:
+            best = f"best chunk {searched.chunks[0].score:.2f}" if searched.chunks else "no chunk"
+            facts.append(f"searched before the decision: {best}")
+        if self._weighing:
+            facts.append(weighing_line(self._weighing))
+        return facts
 
     def _odds(self) -> str:
         decision = self._decision
@@ -217,7 +258,9 @@ def _apart(uncertainty: float | None, threshold: float | None) -> tuple[str, str
 
 def _threshold_of(started: RunStarted) -> float | None:
     """The threshold that the draft will be held against, where the strategy has one."""
-    if started.strategy in _WITHOUT_THRESHOLD:
-        return None
     value = next((setting.value for setting in started.settings if setting.name == "threshold"), None)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

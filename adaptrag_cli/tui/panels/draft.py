@@ -53,7 +53,7 @@ class DraftPanel(Panel):
         #draft-note { color: $text-muted; display: none; }
         .line { height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
         #draft-legend, #draft-summary, #draft-trend { color: $text-muted; }
-        #draft-trend { display: none; }
+        #draft-trend, #draft-second { display: none; }
         TokenView { min-height: 2; max-height: 30%; }
         EntropyChart { height: 1fr; min-height: 4; }
 
@@ -61,6 +61,7 @@ class DraftPanel(Panel):
             #draft-note { display: block; }
             #draft-legend, #draft-summary, #draft-token, #draft-trend, TokenView, EntropyChart { display: none; }
         }
+        &.-second #draft-second { display: block; }
         &.-trend #draft-trend { display: block; }
         &.-low {
             TokenView { max-height: 2; }
@@ -85,6 +86,7 @@ class DraftPanel(Panel):
         yield EntropyChart()
         yield Static(id="draft-trend", classes="line", markup=False)
         yield Static(id="draft-summary", classes="line", markup=False)
+        yield Line(id="draft-second", classes="line")
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw_legend())
@@ -104,6 +106,10 @@ class DraftPanel(Panel):
             match event:
                 case TokenGenerated() | TrendMeasured() if event.phase in _PHASES:
                     fresh.append(event)
+                case TokenGenerated(phase="second_draft"):
+                    self._second = (self._second or "") + event.text
+                case PromptBuilt(phase="second_draft") | GenerationReused(phase="second_draft"):
+                    self._second = ""
                 case PromptBuilt() | GenerationReused() if event.phase in _PHASES:
                     fresh.clear()  # of several calls, the last one stands
                     self._clear_tokens()
@@ -121,6 +127,8 @@ class DraftPanel(Panel):
         self._measured: UncertaintyMeasured | None = None
         self._is_reused = False
         self._is_written = False
+        self._second: str | None = None
+        """The answer that the pseudo-context gives; None where the method asks for none."""
         self._forget_sums()
 
     def _forget_sums(self) -> None:
@@ -151,7 +159,7 @@ class DraftPanel(Panel):
                 self._measured = event
             case GenerationFinished() if event.phase in _PHASES:
                 self._end(f"the draft is empty: the model ended at once ({event.stop_reason})")
-            case DecisionMade():
+            case DecisionMade() if event.retrieve or self._is_reused:  # else a draft may come after it
                 self._end(f"`{self._strategy}` writes no draft: {event.reason}")
             case RunFailed():
                 self._end(f"no draft: {event.message}")
@@ -198,6 +206,10 @@ class DraftPanel(Panel):
         if self._trend_threshold is not None:
             line = f"line: second difference in nats; flat line: its threshold {self._trend_threshold:.2f}"
             self._say("trend", Content(line))
+        self.set_class(self._second is not None, "-second")
+        if self._second is not None:
+            answer = Content(f"from the pseudo-context: {printable(' '.join(self._second.split()))}")
+            self.query_one("#draft-second", Line).tell(answer)
         self._draw_token()
 
     def _say(self, part: str, content: Content) -> None:
@@ -215,7 +227,8 @@ class DraftPanel(Panel):
 
     def _uncertainty(self, count: int) -> str:
         if self._measured is None:
-            return f"mean NLL {self._nll / count:.2f} so far (nats)"
+            so_far = "" if self._is_written else " so far"
+            return f"mean NLL {self._nll / count:.2f}{so_far} (nats)"
         name = _MEASURES.get(self._measured.name, self._measured.name)
         if self._measured.value is None:
             return f"{name} undefined: {self._measured.reason}"

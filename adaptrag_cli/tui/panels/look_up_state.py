@@ -31,6 +31,8 @@ class LookUpState:
         self.settings: Mapping[str, Scalar] = {}
         """What was used for the chunks that came last."""
         self.is_consulted = True
+        self.has_two_paths = False
+        """Whether the method can search with a pseudo-context beside the question; its settings tell."""
         self._decision: DecisionMade | None = None
         self._is_over = False
         self._failure = ""
@@ -56,6 +58,7 @@ class LookUpState:
         self._settings_before = self.settings if self.start else _of(start)
         self.start = self.start or start
         self.settings = _of(start)
+        self.has_two_paths = any(setting.name == "paths" for setting in start.settings)
         self._failure = ""
 
     @property

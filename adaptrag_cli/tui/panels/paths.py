@@ -1,4 +1,8 @@
-"""Panel 3: what each search path looked for and found, side by side where there is room."""
+"""Panel 3: what each search path looked for and found, side by side where there is room.
+
+Which paths there are follows from the run: two where the method has a setting for them, the expanded one where the
+model widens the question, else the question alone.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,14 @@ from adaptrag_cli.events import (
     GenerationReused,
     PathName,
     PathRetrieved,
+    Phase,
     PromptBuilt,
     PseudoContextWritten,
     RankedChunk,
     RunStarted,
     TokenGenerated,
 )
+from adaptrag_cli.tables import PATH_NAMES
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.chunk_list import ChunkList, Found
@@ -33,9 +39,17 @@ from adaptrag_cli.tui.panels.look_up_state import LookUpState
 from adaptrag_cli.tui.panels.streamed_text import StreamedText
 
 NOT_CONSULTED = "not consulted"
-_NAMES: dict[PathName, str] = {"query": "query path", "pseudo_context": "pseudo-context path"}
-_SOUGHT: dict[PathName, str] = {"query": "the question", "pseudo_context": "imagined, never evidence"}
-_BOTH_PATHS: tuple[PathName, PathName] = ("query", "pseudo_context")
+_SOUGHT: dict[PathName, str] = {
+    "query": "the question",
+    "pseudo_context": "imagined, never evidence",
+    "expanded": "the question, widened by the model",
+}
+_WRITING: dict[Phase, str] = {
+    "pseudo_context": "the model imagines a passage to search with",
+    "rationale": "the model thinks aloud to widen the question",
+}
+"""What the model writes to search with."""
+_ALL_PATHS: tuple[PathName, ...] = ("query", "pseudo_context", "expanded")
 _WIDE = 90
 _TALL = 24
 _ROOMY = 20
@@ -78,14 +92,14 @@ class PathColumn(Vertical):
 
 
 class PathsPanel(Panel):
-    """Query path and pseudo-context path."""
+    """One column a path."""
 
     number = 3
-    title = "Two paths"
+    title = "Paths"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "other_path", "The other path", show=False),
-        Binding("left", "go('query')", "Query path", show=False),
-        Binding("right", "go('pseudo_context')", "Pseudo-context path", show=False),
+        Binding("left", "go(0)", "First path", show=False),
+        Binding("right", "go(-1)", "Last path", show=False),
     ]
 
     DEFAULT_CSS = """
@@ -114,6 +128,11 @@ class PathsPanel(Panel):
             PathColumn { display: none; }
             PathColumn.-chosen { display: block; }
         }
+        .-absent { display: none; }
+        &.-single {
+            #paths-tabs { display: none; }
+            PathColumn > .head { display: block; }
+        }
     }
     """
 
@@ -121,13 +140,13 @@ class PathsPanel(Panel):
         super().__init__()
         self._chosen: PathName = "query"
         self._pseudo_context: str | None = None
-        self._columns = {path: PathColumn(path) for path in _BOTH_PATHS}
+        self._columns = {path: PathColumn(path) for path in _ALL_PATHS}
         self._forget()
 
     def compose(self) -> ComposeResult:
         yield Line(id="paths-note")
         with Horizontal(id="paths-tabs"):
-            for path in _BOTH_PATHS:
+            for path in _ALL_PATHS:
                 yield PathHead(path)
         with Container(id="paths-body"):
             yield from self._columns.values()
@@ -144,34 +163,36 @@ class PathsPanel(Panel):
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         fresh = ""
-        text = self._columns["pseudo_context"].text
-        was_empty = text.is_empty
+        was_empty = self._written.is_empty
         for event in events:
             self._state.take(event, consulted=consulted)
             match event:
-                case TokenGenerated(phase="pseudo_context"):
+                case TokenGenerated() if event.phase in _WRITING:
                     fresh += event.text
-                case PromptBuilt(phase="pseudo_context"):
+                case PromptBuilt() if event.phase in _WRITING:
                     fresh = ""
-                    text.replace("")
-                    self._is_writing = True
-                case GenerationReused(phase="pseudo_context"):
+                    self._writing = event.phase
+                    self._written.replace("")
+                case GenerationReused() if event.phase in _WRITING:
                     fresh = ""  # its tokens follow
-                    text.replace("")
+                    self._written.replace("")
                 case PseudoContextWritten():
                     fresh = ""
-                    text.replace(event.text.strip())
-                    self._is_writing = False
+                    self._writing = None
                     self._pseudo_context = event.text.strip()
+                    self._written.replace(self._pseudo_context)
+                case PathRetrieved():
+                    fresh = "" if event.path == self._widened else fresh  # its search text holds it
+                    self._take(event)
                 case _:
                     self._take(event)
-        text.append(fresh)
-        if was_empty != text.is_empty or not all(isinstance(event, TokenGenerated) for event in events):
+        self._written.append(fresh)
+        if was_empty != self._written.is_empty or not all(isinstance(event, TokenGenerated) for event in events):
             self._draw()
 
     def enter(self) -> None:
         """Focus the list of the path that is shown, or the other where this one is empty."""
-        paths = sorted(_BOTH_PATHS, key=lambda path: path != self._chosen)
+        paths = sorted(self._shown, key=lambda path: path != self._chosen)
         column = next((self._columns[path] for path in paths if self._found(path).chunks), None)
         if column is None:
             self._columns[self._chosen].text.focus()
@@ -187,7 +208,8 @@ class PathsPanel(Panel):
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        self._is_writing = False
+        self._writing: Phase | None = None
+        """What the model writes to search with."""
         self._pseudo_context = None
         self._retrieved: dict[PathName, PathRetrieved] = {}
         self._is_selected = False
@@ -196,25 +218,46 @@ class PathsPanel(Panel):
         match event:
             case RunStarted():
                 self._forget_paths()
-                self._columns["query"].text.replace(event.query)
-                self._columns["pseudo_context"].text.replace("")
+                for path, column in self._columns.items():
+                    column.text.replace(event.query if path == "query" else "")
             case PathRetrieved():
                 self._retrieved[event.path] = event
+                self._writing = None
                 self._columns[event.path].text.replace(event.query_text)
             case ChunksSelected():
                 self._is_selected = True
             case ChunkPeeked():
                 self._peek = event.chunk
 
+    @property
+    def _widened(self) -> PathName:
+        """The path that is searched with what the model writes."""
+        return "pseudo_context" if self._state.has_two_paths else "expanded"
+
+    @property
+    def _written(self) -> StreamedText:
+        return self._columns[self._widened].text
+
+    @property
+    def _shown(self) -> list[PathName]:
+        """The paths of this run."""
+        wanted = set(self._retrieved)
+        if self._state.has_two_paths:
+            wanted |= {"query", "pseudo_context"}
+        elif self._writing or self._pseudo_context is not None:
+            wanted.add("expanded")
+        return [path for path in _ALL_PATHS if path in (wanted or {"query"})]
+
     # --- keys and mouse
 
     def action_other_path(self) -> None:
         """Show the other path."""
-        self._go("query" if self._chosen == "pseudo_context" else "pseudo_context")
+        shown = self._shown
+        self._go(shown[(shown.index(self._chosen) + 1) % len(shown)])
 
-    def action_go(self, path: PathName) -> None:
-        """Show this path."""
-        self._go(path)
+    def action_go(self, end: int) -> None:
+        """Show the first (0) or the last (-1) path."""
+        self._go(self._shown[end])
 
     @on(screen_events.Click, ".head")
     def _click_head(self, event: screen_events.Click) -> None:
@@ -247,19 +290,25 @@ class PathsPanel(Panel):
         self._draw_subtitle()
 
     def _draw(self) -> None:
-        for path, column in self._columns.items():
-            column.show(self._found(path), self._note(path), f"searched for ({_SOUGHT[path]}):")
+        shown = self._shown
+        if self._chosen not in shown:
+            self._chosen = shown[0]
+        self.set_class(len(shown) == 1, "-single")
+        for path in shown:
+            self._columns[path].show(self._found(path), self._note(path), f"searched for ({_SOUGHT[path]}):")
+        for part in (*self._columns.values(), *self.query("#paths-tabs PathHead").results(PathHead)):
+            part.set_class(part.path not in shown, "-absent")
         self._draw_heads()
         self._draw_note()
         self._draw_subtitle()
 
     def _found(self, path: PathName) -> Found:
-        retrieved, other = self._retrieved.get(path), self._retrieved.get(_other(path))
+        retrieved = self._retrieved.get(path)
         if retrieved is None:
             is_peek = path == "query" and self._peek is not None and not self._retrieved
             query = self._state.start.query if self._state.start else ""
             return Found(chunks=(self._peek,), query_text=query) if is_peek and self._peek else Found()
-        others = {chunk.chunk_id for chunk in other.chunks} if other else set()
+        others = {c.chunk_id for name, other in self._retrieved.items() if name != path for c in other.chunks}
         both = frozenset(chunk.chunk_id for chunk in retrieved.chunks if chunk.chunk_id in others)
         return Found(chunks=retrieved.chunks, query_text=retrieved.query_text, in_both=both)
 
@@ -273,24 +322,20 @@ class PathsPanel(Panel):
             return f"nothing was found: {shares}"
         if path == "query" and self._peek is not None and not self._retrieved:
             return "best chunk, not consulted; w shows all"
-        if path == "query" or self._is_nothing_known:
-            return self._state.reason
-        if self._is_writing:
-            return "the model imagines a passage to search with"
-        if self._pseudo_context == "":
+        if path == self._widened and self._writing:
+            return _WRITING[self._writing]
+        if path == "pseudo_context" and self._pseudo_context == "":
             return "the pseudo-context is blank, so there was nothing to search with"
-        if self._pseudo_context is None and self._is_selected:
-            return f"`{self._state.strategy}` searches with the question alone"
+        if self._is_selected:
+            return "not searched: the settings leave this path out"
+        if path == "query" or self._state.is_skipped or not (self._retrieved or self._pseudo_context is not None):
+            return self._state.reason
         return "not searched yet"
-
-    @property
-    def _is_nothing_known(self) -> bool:
-        return not (self._retrieved or self._is_writing or self._pseudo_context is not None)
 
     def _draw_heads(self) -> None:
         for column in self._columns.values():
             column.set_class(column.path == self._chosen, "-chosen")
-        is_switch = self.has_class("-switch")
+        is_switch = self.has_class("-switch") and not self.has_class("-single")
         for head in self.query(PathHead):
             retrieved = self._retrieved.get(head.path)
             count = len(retrieved.chunks) if retrieved else None
@@ -298,7 +343,8 @@ class PathsPanel(Panel):
             if retrieved is not None and not is_switch:
                 parts.insert(0, printable(retrieved.retriever))
             style = "bold" if not is_switch else "bold reverse" if head.path == self._chosen else "dim"
-            name = f" {_NAMES[head.path]} " if is_switch else _NAMES[head.path]
+            name = f"{PATH_NAMES[head.path]} path"
+            name = f" {name} " if is_switch else name
             head.tell(Content.assemble((name, style), (f"  {', '.join(parts)}" if parts else "", "dim")))
 
     @property
@@ -308,6 +354,9 @@ class PathsPanel(Panel):
     def _draw_note(self) -> None:
         changes = printable(self._state.changes_in_words) if self._retrieved else ""
         parts = [f"{NOT_CONSULTED}: this would have been looked up"] if self._is_unconsulted else []
+        if self._retrieved and all(path.before_decision for path in self._retrieved.values()):
+            seen = f"{NOT_CONSULTED}: " if self._state.is_skipped else ""
+            parts.append(f"{seen}searched before the decision")
         parts += [f"what if: {changes}"] if changes else []
         note = self.query_one("#paths-note", Line)
         note.tell(Content("; ".join(parts)))
@@ -315,10 +364,7 @@ class PathsPanel(Panel):
 
     def _draw_subtitle(self) -> None:
         is_peek = self._peek is not None and not self._retrieved
+        is_switch = self.has_class("-switch") and not self.has_class("-single")
         parts = [(NOT_CONSULTED, "bold")] if self._is_unconsulted or is_peek else []
-        parts += [("  " if parts else "", ""), ("p the other path", "")] if self.has_class("-switch") else []
+        parts += [("  " if parts else "", ""), ("p the other path", "")] if is_switch else []
         self.border_subtitle = Content.assemble(*parts) if parts else None
-
-
-def _other(path: PathName) -> PathName:
-    return "pseudo_context" if path == "query" else "query"

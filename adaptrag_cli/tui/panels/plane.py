@@ -31,6 +31,8 @@ _TITLES = {
     "cos": "kept chunks lie close to the arc between q and p",
     "sum": "kept chunks reach farthest along q + p",
     "dynamic": "kept chunks turn little from q and p, weighed",
+    "rerank": "kept chunks were read as most relevant, wherever they lie",
+    "split": "kept chunks are the first of each path, wherever they lie",
 }
 
 
@@ -112,7 +114,7 @@ class PlanePicture(Vertical, can_focus=True):
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._draw))
 
     def show(self, selection: ChunksSelected) -> None:
-        """Show a selection; nothing is pointed at."""
+        """Show a selection with a pseudo-context, or an empty one; nothing is pointed at."""
         self._selection = selection
         self._pointed = None
         self._draw()
@@ -166,7 +168,7 @@ class PlanePicture(Vertical, can_focus=True):
     def _angle(self) -> float | None:
         """Of q and p in radians; None where they span no plane."""
         similarity = self._selection.query_pseudo_similarity
-        if similarity is None or any(c.pseudo_context_score is None for c in self._selection.candidates):
+        if similarity is None:
             return None
         angle = math.acos(min(max(similarity, -1.0), 1.0))
         return angle if spans_plane(angle) else None
@@ -267,10 +269,8 @@ class PlanePicture(Vertical, can_focus=True):
 
     def _title(self) -> str:
         selection = self._selection
-        if not selection.candidates:
+        if not selection.candidates or selection.query_pseudo_similarity is None:
             return ""
-        if selection.query_pseudo_similarity is None:
-            return "directions seen from q alone: each chunk at its angle θ1"
         degrees = math.degrees(math.acos(min(max(selection.query_pseudo_similarity, -1.0), 1.0)))
         if self._angle is None:
             return f"q and p lie on one line (θ0\u00a0=\u00a0{degrees:.1f}°): each chunk at its angle θ1 to q"

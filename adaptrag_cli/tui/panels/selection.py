@@ -14,7 +14,8 @@ from textual.content import Content
 from textual.widgets import DataTable, Static
 
 from adaptrag_cli.config import AIS_SCORES, RETRIEVERS
-from adaptrag_cli.events import ChunksSelected, Event, TokenGenerated
+from adaptrag_cli.events import ChunksReranked, ChunksSelected, Event, TokenGenerated
+from adaptrag_cli.render import score_label
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.messages import ChunkOpened, SelectionChanged
 from adaptrag_cli.tui.panels.base import Panel
@@ -26,15 +27,20 @@ from adaptrag_cli.tui.panels.plane import PlanePicture
 FEWEST, MOST = 1, 50
 """Limits of k and n here; the command line takes more."""
 _CHOICES: Mapping[str, Sequence[str]] = {"ais": AIS_SCORES, "retriever": RETRIEVERS}
-_HINT = "k K n N a r what if, o x sort"
+_KEYS = {"top_k": "k K", "top_n": "n N", "ais": "a", "retriever": "r"}
 _WIDE = 100
 _TALL = 24
 _SCORES = {
     "cos": "AIS cos(θ1 + θ2)",
     "sum": "AIS sum s1 + s2",
     "dynamic": "AIS dynamic -(α θ1 + (1 - α) θ2)",
+    "rerank": "AIS rerank K(d, q) + K(d, p)",
+    "split": "without AIS: the first of each path",
     "query": "without AIS: by the question alone, s1",
+    "expanded": "without AIS: by the expanded question alone",
 }
+_RERANKED = "without AIS: reranked, K(d, q)"
+"""What `rerank` means where there is no pseudo-context."""
 
 
 class SelectionPanel(Panel):
@@ -72,6 +78,10 @@ class SelectionPanel(Panel):
             &.-picture CandidateTable { display: none; }
             &.-picture PlanePicture { display: block; }
         }
+        &.-flat {
+            PlanePicture { display: none; }
+            CandidateTable { display: block; height: 1fr; max-width: 100%; max-height: 100%; margin: 0; }
+        }
         &.-empty {
             #selection-line, PlanePicture { display: none; }
             CandidateTable { display: block; }
@@ -105,6 +115,8 @@ class SelectionPanel(Panel):
         told = [event for event in events if not isinstance(event, TokenGenerated)]
         for event in told:
             self._state.take(event, consulted=consulted)
+            if isinstance(event, ChunksReranked):
+                self._reranker = event.reranker
             if isinstance(event, ChunksSelected):
                 self._shown = event
                 self._recorded = self._recorded if self._state.changes else event
@@ -118,6 +130,7 @@ class SelectionPanel(Panel):
     def _forget(self) -> None:
         self._state = LookUpState()
         self._recorded = self._shown = None
+        self._reranker = ""
         self._drawn: tuple[ChunksSelected | None, ChunksSelected | None] | None = None
         """None says that what the table shows is another run's."""
 
@@ -149,7 +162,8 @@ class SelectionPanel(Panel):
 
     def action_picture(self) -> None:
         """Turn between table and picture, where there is room for one of them."""
-        self.toggle_class("-picture")
+        if not self.has_class("-flat"):
+            self.toggle_class("-picture")
         self.enter()
 
     def on_data_table_row_highlighted(self, message: DataTable.RowHighlighted) -> None:
@@ -184,7 +198,7 @@ class SelectionPanel(Panel):
 
     @property
     def _is_picture_alone(self) -> bool:
-        return self.has_class("-switch") and self.has_class("-picture") and not self.has_class("-empty")
+        return self.has_class("-switch") and self.has_class("-picture") and not self.has_class("-flat")
 
     def on_resize(self, event: screen_events.Resize) -> None:
         is_wide, is_tall = event.size.width >= _WIDE, event.size.height >= _TALL
@@ -197,6 +211,7 @@ class SelectionPanel(Panel):
     def _draw(self) -> None:
         shown = self._shown
         self.set_class(not (shown and shown.candidates), "-empty")
+        self.set_class(not self._has_plane, "-flat")
         self.query_one("#selection-line", Static).update(Content(self._line()))
         self._tell("#selection-what-if", self._what_if())
         self._tell("#selection-note", self._note())
@@ -204,8 +219,16 @@ class SelectionPanel(Panel):
         if (shown, self._recorded) != self._drawn:  # a batch of tokens changes nothing here
             self._drawn = (shown, self._recorded)
             selection = shown or ChunksSelected(score_name="query", candidates=())
-            self._picture.show(selection)
-            self._table.show(selection.candidates, self._kept_before)
+            self._picture.show(selection if self._has_plane else ChunksSelected(score_name="query", candidates=()))
+            self._table.show(selection.candidates, self._kept_before, score_label(selection.score_name))
+
+    @property
+    def _has_plane(self) -> bool:
+        """Whether there are two directions: the picture is drawn in the plane of question and pseudo-context."""
+        shown = self._shown
+        if shown is None or not shown.candidates or shown.query_pseudo_similarity is None:
+            return False
+        return all(candidate.pseudo_context_score is not None for candidate in shown.candidates)
 
     def _tell(self, selector: str, text: str) -> None:
         widget = self.query_one(selector, Static)
@@ -229,7 +252,7 @@ class SelectionPanel(Panel):
         gone = (self._kept_before or frozenset()) - {candidate.chunk_id for candidate in shown.candidates}
         parts = [f"{len(gone)} kept before {_be(len(gone))} no candidate now"] if gone else []
         k = self._state.settings.get("top_k")
-        if isinstance(k, int) and k > len(shown.candidates):
+        if isinstance(k, int) and shown.score_name != "split" and k > len(shown.candidates):
             parts.append(f"k = {k} is more than there are: all {len(shown.candidates)} candidates are kept")
         return "; ".join(parts)
 
@@ -237,7 +260,7 @@ class SelectionPanel(Panel):
         shown = self._shown
         if shown is None:
             return ""
-        parts = [_SCORES.get(shown.score_name, printable(f"AIS {shown.score_name}"))]
+        parts = [self._score_in_words(shown)]
         if shown.query_weight is not None:
             parts.append(f"α = {shown.query_weight:.3f}")
         if shown.query_pseudo_similarity is not None:
@@ -245,12 +268,22 @@ class SelectionPanel(Panel):
             parts.append(f"θ0 = {angle:.1f}°")
         settings = self._state.settings
         kept = sum(candidate.kept for candidate in shown.candidates)
-        parts.append(f"k = {settings.get('top_k', kept)} of {len(shown.candidates)}")
+        if shown.score_name == "split":  # as many of each path as the split says, whatever k is
+            parts.append(f"{kept} of {len(shown.candidates)} kept")
+        else:
+            parts.append(f"k = {settings.get('top_k', kept)} of {len(shown.candidates)}")
         if "top_n" in settings:
             parts.append(f"n = {settings['top_n']}")
         if "retriever" in settings:
             parts.append(printable(str(settings["retriever"])))
         return "   ".join(parts)
+
+    def _score_in_words(self, shown: ChunksSelected) -> str:
+        words = _SCORES.get(shown.score_name, f"AIS {shown.score_name}")
+        if shown.score_name != "rerank":
+            return printable(words)
+        words = words if self._has_plane else _RERANKED
+        return printable(f"{words} by {self._reranker}" if self._reranker else words)
 
     def _what_if(self) -> str:
         if self._shown is None:
@@ -263,7 +296,9 @@ class SelectionPanel(Panel):
 
     def _draw_subtitle(self) -> None:
         is_unconsulted = self._shown is not None and not self._state.is_consulted
-        hint = _HINT + (", p picture" if self.has_class("-switch") else "")
+        keys = " ".join(key for name, key in _KEYS.items() if name in self._state.settings)
+        has_picture = self.has_class("-switch") and not self.has_class("-flat")
+        hint = (f"{keys} what if, " if keys else "") + "o x sort" + (", p picture" if has_picture else "")
         parts = [(NOT_CONSULTED, "bold"), ("  ", "")] if is_unconsulted else []
         self.border_subtitle = Content.assemble(*parts, (hint, "")) if self._shown else None
 

@@ -17,6 +17,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from adaptrag_cli.events import (
+    AgreementMeasured,
+    AnswersWeighed,
+    ChunksReranked,
     Counts,
     Event,
     GenerationFinished,
@@ -29,7 +32,7 @@ from adaptrag_cli.events import (
     TokenGenerated,
     stage_of,
 )
-from adaptrag_cli.render import seconds
+from adaptrag_cli.render import chances, seconds
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.fitting import filled
 from adaptrag_cli.tui.messages import PromptOpened
@@ -41,6 +44,11 @@ _NAMES = {
     "pseudo_context": "pseudo-context",
     "search_query": "search by query",
     "search_pseudo_context": "search by pseudo-context",
+    "search_expanded": "search, expanded",
+    "second_draft": "second draft",
+    "agree": "agreement",
+    "rerank": "reranking",
+    "weigh": "weighing",
 }
 _HIDDEN = "setup"
 """The stage that holds what belongs to no other; shown only where it took time."""
@@ -79,6 +87,10 @@ class _Stage:
     prompt: PromptBuilt | None = None
     done: GenerationFinished | None = None
     is_reused: bool = False
+    fact: str = ""
+    """What came of it, where no model was called."""
+    pairs: int = 0
+    """That a reranker read."""
     written: int = 0
     first_token_ms: float = 0.0
     last_token_ms: float = 0.0
@@ -204,6 +216,18 @@ class TimelinePanel(Panel):
                 stage.is_reused, stage.written = True, 0
             case PathRetrieved():
                 self._count(searches=1)
+            case AgreementMeasured():
+                stage.fact = f"{'they agree' if event.agree else 'they differ'} ({event.rule} {event.value:.2f})"
+            case ChunksReranked():
+                stage.pairs += len(event.chunk_ids)
+                stage.fact = f"{_plural(stage.pairs, 'chunk')} read"
+                self._count(
+                    llm_calls=event.llm_calls,
+                    prompt_tokens=event.prompt_tokens,
+                    reused_tokens=event.reused_tokens,
+                )
+            case AnswersWeighed():
+                stage.fact = ", ".join(chances(event))
             case RunFinished():
                 run.is_over, run.counts = True, event.counts
                 for timing in event.timings:
@@ -337,7 +361,7 @@ def _call_cells(stage: _Stage, *, has_ending: bool) -> str:
     if stage.is_reused:
         return "handed in: not written again".rjust(_CALL)
     if stage.prompt is None:
-        return ""
+        return stage.fact.rjust(_CALL)
     rate, done = stage.tokens_per_second, stage.done
     cells = (
         f"{'' if rate is None else f'{rate:.1f}':>5} {stage.prompt.tokens:>6,} "

@@ -8,12 +8,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from adaptrag_cli.events import Phase, PromptBuilt
+from adaptrag_cli.events import PromptBuilt
+from adaptrag_cli.render import PHASES
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.flowing_text import FlowingText
 from adaptrag_cli.tui.screens.dialog import Dialog
-
-_NAMES: dict[Phase, str] = {"draft": "draft", "pseudo_context": "pseudo-context", "answer": "answer"}
 
 
 class PromptScreen(Dialog[None]):
@@ -25,7 +24,7 @@ class PromptScreen(Dialog[None]):
     ]
 
     def __init__(self, prompt: PromptBuilt) -> None:
-        super().__init__(f"prompt of the {_NAMES[prompt.phase]}: {prompt.tokens:,} tokens")
+        super().__init__(f"prompt of the {PHASES[prompt.phase]}: {prompt.tokens:,} tokens")
         self._prompt = prompt
 
     def compose_body(self) -> ComposeResult:
