@@ -1,6 +1,7 @@
 """Every prompt, with its source. Each is one user turn; the model's own chat template wraps it.
 
 Where the wording is ours or DTR's the question stands first, so that the KV cache of the draft serves the later calls.
+Examples stand before the question: they are the same for every question.
 """
 
 from __future__ import annotations
@@ -67,3 +68,93 @@ def pairs_with_context(query: str, passages: Sequence[Passage]) -> str:
         "<answer> and </answer> without detailed description, e.g., <answer>Beijing</answer>.\n"
         f"Context: {context}\nQuestion: {query}"
     )
+
+
+def hyde(query: str) -> str:
+    """Ask for an imagined passage (HyDE, its prompt for web search)."""
+    return f"Please write a passage to answer the question.\nQuestion: {query}\nPassage:"
+
+
+def query2doc(query: str) -> str:
+    """Ask for an imagined passage after four examples (Query2doc; the examples are ours)."""
+    examples = "\n\n".join(f"Query: {asked}\nPassage: {passage}" for asked, passage in _QUERY2DOC_EXAMPLES)
+    return f"Write a passage that answers the given query:\n\n{examples}\n\nQuery: {query}\nPassage:"
+
+
+def chain_of_thought(query: str) -> str:
+    """Ask for an answer with its rationale (DTR, Fig. 14)."""
+    return f"Answer the following question:\n{query}\nGive the rationale before answering"
+
+
+def judge(query: str) -> str:
+    """Ask whether documents are needed (DTR, Fig. 15)."""
+    return (
+        f"{query}\nDetermine whether external information is needed to answer the question accurately. "
+        'Respond with "Yes" if additional information is required, or "No" if the question can be answered without it.'
+    )
+
+
+def time_aware_judge(query: str, today: str) -> str:
+    """Ask whether documents are needed, on a date and after four examples (TAARE; the wording is ours)."""
+    return (
+        f"Today is {today}. Does answering the question below need outside sources (web search, an encyclopedia or a "
+        f"database)? Reply with only [Yes] or [No].\n\n{_questions(_TIME_AWARE_EXAMPLES)}\n\n{_question(query)}"
+    )
+
+
+def can_answer(query: str) -> str:
+    """Ask for 1 or 0, after four examples (Probing-RAG's LLM-based baseline; the wording is ours)."""
+    return (
+        "Reply 1 if you can answer the question from memory, 0 if you cannot. Reply with the digit only.\n\n"
+        f"{_questions(_CAN_ANSWER_EXAMPLES)}\n\n{_question(query)}"
+    )
+
+
+def relevance(text: str, passage: str) -> str:
+    """Ask whether a passage is relevant to a text (ours). The passage comes first: it is read against several texts."""
+    return f"{passage}\n\nIs the passage above relevant to the text below?\n\n{text}\n\nAnswer with Yes or No only."
+
+
+def _question(query: str, reply: str = "") -> str:
+    return f"Question: {query}\nAnswer: {reply}".rstrip()
+
+
+def _questions(examples: Sequence[tuple[str, str]]) -> str:
+    return "\n\n".join(_question(query, reply) for query, reply in examples)
+
+
+_QUERY2DOC_EXAMPLES = (
+    (
+        "why do leaves turn yellow in autumn",
+        "As days grow shorter, trees stop making chlorophyll, the green pigment that captures light. It breaks down, "
+        "and yellow carotenoids, which were in the leaf all summer, become visible.",
+    ),
+    (
+        "what does a ship's keel do",
+        "The keel is the long beam along the bottom of a hull. It carries the frames of the ship, and on a sailing "
+        "boat its weight and depth keep the boat upright and stop it from drifting sideways.",
+    ),
+    (
+        "how is parchment made",
+        "Parchment is made from the skin of sheep, goats or calves. The skin is soaked in lime, scraped free of hair, "
+        "stretched on a frame and dried under tension, which gives a smooth sheet to write on.",
+    ),
+    (
+        "boiling point of water on high mountains",
+        "Water boils when its vapour pressure equals the pressure of the air. Air is thinner on high mountains, so "
+        "water boils at a lower temperature there: at about 90 degrees Celsius at a height of 3,000 metres.",
+    ),
+)
+_TIME_AWARE_EXAMPLES = (
+    ("How many sides does a hexagon have?", "[No]"),
+    ("Who is the mayor of the largest city of Norway now?", "[Yes]"),
+    ("Which gas do plants take in for photosynthesis?", "[No]"),
+    ("In which year was the village library of Kleinsass opened?", "[Yes]"),
+)
+"""Two facts that everybody knows; one that changes with time; one that hardly anybody wrote about."""
+_CAN_ANSWER_EXAMPLES = (
+    ("What is the chemical symbol of gold?", "1"),
+    ("Who painted the altar of the chapel in Kleinsass?", "0"),
+    ("On which continent is Kenya?", "1"),
+    ("How many visitors did the Skarvik boat museum have last May?", "0"),
+)

@@ -102,6 +102,12 @@ class Retriever:
         }
         return self._alive(partial(searches[retriever], text), n)
 
+    def search_vector(self, vector: NDArray[np.float32], *, n: int) -> tuple[FoundChunk, ...]:
+        """The n chunks with the largest inner product with `vector` (dimension,), best first; it need not be a unit."""
+        if n <= 0:
+            return ()
+        return self._alive(partial(self._store.dense_search, vector), n)
+
     def similarities(self, vector: NDArray[np.float32], rows: Sequence[int]) -> NDArray[np.float64]:
         """Inner products of stored vectors with `vector`, shape (len(rows),).
 

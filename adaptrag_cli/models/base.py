@@ -187,10 +187,24 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class RerankScores:
+    """What reading some pairs gave, and what it cost."""
+
+    scores: tuple[float, ...]
+    """Raw logits or log-odds, in the order of the pairs; higher is better."""
+    prompt_tokens: tuple[int, ...] = ()
+    """Of the language model's call for each pair; empty for a cross-encoder, which makes none."""
+    reused_tokens: tuple[int, ...] = ()
+
+
 @runtime_checkable
 class Reranker(Protocol):
     """A query and a text, read together, to one score."""
 
-    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Raw logits, shape (len(texts),), in the order given; higher is better."""
+    @property
+    def name(self) -> str: ...
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> RerankScores:
+        """Read pairs of query and text."""
         ...

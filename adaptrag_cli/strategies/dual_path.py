@@ -48,9 +48,8 @@ def _select_by_ais(
     """Score the union of both paths and keep the top k (Algorithm 1, lines 4 to 9; PAIRS Eq. 4 and `dynamic`)."""
     union = _Union(query, pseudo_context, by_query, by_pseudo_context, use)
     if use.options.ais == "rerank":
-        against_query = yield from rescore(use, "query", query, union.found)
-        against_pseudo_context = yield from rescore(use, "pseudo_context", pseudo_context, union.found)
-        scores = [a + b for a, b in zip(against_query, against_pseudo_context, strict=True)]
+        read = yield from rescore(use, {"query": query, "pseudo_context": pseudo_context}, union.found)
+        scores = [a + b for a, b in zip(read["query"], read["pseudo_context"], strict=True)]
         order = union.order_by(scores)
         return (yield from union.keep(order, scores, use, "rerank"))
     line = use.calibrated.alpha_line if use.calibrated else None
