@@ -219,10 +219,11 @@ def _check_answer_model(settings: Settings, is_thorough: bool) -> Iterator[Check
 
 
 def _try_answer_model(settings: Settings, path: Path, name: str, fingerprint: str, *, is_trusted: bool) -> Check:
-    from adaptrag_cli.models.base import load_language_model
+    from adaptrag_cli.models.base import load_lanes
 
-    model = load_language_model(
+    (model,) = load_lanes(
         path,
+        lanes=1,
         name=name,
         fingerprint=fingerprint,
         trusted=is_trusted,

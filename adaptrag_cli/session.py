@@ -20,7 +20,7 @@ from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
-from adaptrag_cli.models.base import Encoder, LanguageModel, Reranker, load_language_model
+from adaptrag_cli.models.base import Encoder, LanguageModel, Reranker, load_lanes
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
 from adaptrag_cli.models.files import ModelFile, locate_model
 from adaptrag_cli.retrieval import Retriever
@@ -400,9 +400,15 @@ def _take_models(keep: Session | None, plan: Plan) -> tuple[LanguageModel | None
 
 def load_model(load: ModelLoad, on_note: Callable[[str], None]) -> LanguageModel:
     """Load a language model; `on_note` is told first."""
+    return load_models(load, 1, on_note)[0]
+
+
+def load_models(load: ModelLoad, lanes: int, on_note: Callable[[str], None]) -> tuple[LanguageModel, ...]:
+    """Load a language model that writes so many texts at a time; `on_note` is told first."""
     on_note(f"loading {load.file.name}")
-    return load_language_model(
+    return load_lanes(
         load.file.path,
+        lanes=lanes,
         name=load.file.name,
         fingerprint=load.file.fingerprint,
         trusted=load.file.verified,

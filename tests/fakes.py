@@ -6,12 +6,12 @@ import math
 import re
 import zlib
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from adaptrag_cli.errors import QueryTooLong, RunCancelled
 from adaptrag_cli.events import Alternative, StopReason
-from adaptrag_cli.models.base import Generation, ModelInfo, Prompt, Token
+from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.models.streaming import StopCutter
 
 VOCABULARY_SIZE = 50_000
@@ -75,6 +75,7 @@ class ScriptedModel:
     is_closed: bool = False
     _rules: list[tuple[str, Reply]] = field(default_factory=list)
     _queue: deque[Reply] = field(default_factory=deque)
+    _labels: list[tuple[str, Mapping[str, float]]] = field(default_factory=list)
     _cached: tuple[int, ...] = ()
     _is_cancelled: bool = False
 
@@ -121,6 +122,25 @@ class ScriptedModel:
         self.calls.append(call)
         self._is_cancelled = False
         return self._generate(call, answer)
+
+    def labels(self, words: str, logprobs: Mapping[str, float]) -> ScriptedModel:
+        """Score labels after every prompt that contains the words."""
+        self._labels.append((words, logprobs))
+        return self
+
+    def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
+        if len(prompt) + 1 > self.context_length:
+            raise QueryTooLong(f"{len(prompt)} tokens do not fit {self.context_length}")
+        found = next((logprobs for words, logprobs in self._labels if words in prompt.text), None)
+        assert found is not None, f"the script scores no labels after: {prompt.text}"
+        reused = _common_prefix(self._cached, prompt.token_ids)
+        self._cached = prompt.token_ids
+        return LabelScores(
+            logprobs=tuple(found[label] for label in labels), prompt_tokens=len(prompt), reused_tokens=reused
+        )
+
+    def forget(self) -> None:
+        self._cached = ()
 
     def cancel(self) -> None:
         self._is_cancelled = True

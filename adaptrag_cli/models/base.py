@@ -58,6 +58,18 @@ class Generation:
     prompt_tokens: int
     reused_tokens: int
     """Prompt tokens that were already in the KV cache."""
+    seconds: float = 0.0
+    """What it cost: its own prefill, and its share of each step that it was decoded in with others. 0: not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelScores:
+    """How likely each of some labels is the next thing the model writes."""
+
+    logprobs: tuple[float, ...]
+    """Natural log of the probability of each label's first token, over the whole vocabulary."""
+    prompt_tokens: int
+    reused_tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +116,19 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
+        """Evaluate a prompt once and compare labels such as `Yes` and `No` as its continuation.
+
+        Raises:
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Empty the KV cache, so that the next prompt costs what it costs alone."""
+        ...
+
     def cancel(self) -> None:
         """Stop the call in progress within half a second. Safe from any thread or signal-wakeup thread."""
         ...
@@ -111,21 +136,24 @@ class LanguageModel(Protocol):
     def close(self) -> None: ...
 
 
-LANGUAGE_MODELS = {".gguf": "adaptrag_cli.models.llama:load_llama"}
+LANGUAGE_MODELS = {".gguf": "adaptrag_cli.models.llama:load_llama_lanes"}
 """What loads a model file, by its suffix."""
 
 
-def load_language_model(
+def load_lanes(
     path: Path,
     *,
+    lanes: int,
     name: str,
     fingerprint: str,
     trusted: bool,
     context_length: int = 4096,
     gpu_layers: str = "auto",
     threads: int | None = None,
-) -> LanguageModel:
-    """Load a model file with the backend of its suffix; `trusted` means that its hash is the catalogue's.
+) -> tuple[LanguageModel, ...]:
+    """Load a model file once, as so many models that write a text each; closing one closes all.
+
+    `trusted` means that the file's hash is the catalogue's. Taking a token of each in turn decodes them as one batch.
 
     Raises:
         ModelNotFound: there is no such file.
@@ -136,9 +164,10 @@ def load_language_model(
     if suffix not in LANGUAGE_MODELS:
         raise ModelError(f"no backend loads {path}", f"give a file that ends in {' or '.join(LANGUAGE_MODELS)}")
     module, _, function = LANGUAGE_MODELS[suffix].partition(":")
-    load: Callable[..., LanguageModel] = getattr(import_module(module), function)
+    load: Callable[..., tuple[LanguageModel, ...]] = getattr(import_module(module), function)
     return load(
         path,
+        lanes=lanes,
         name=name,
         fingerprint=fingerprint,
         trusted=trusted,

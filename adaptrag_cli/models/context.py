@@ -11,7 +11,7 @@ there only whole parts are reused, which makes equal prompts equal sequences of 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,11 @@ def reusable_prefix(cached: Sequence[int], wanted: Sequence[int], granule: int) 
 class NativeContext:
     """A loaded model with its context. Only `stop.set` may be called from another thread."""
 
-    def __init__(self, path: Path, *, context_length: int, gpu_layers: int, threads: int) -> None:
+    def __init__(self, path: Path, *, context_length: int, gpu_layers: int, threads: int, sequences: int = 1) -> None:
         """Load the file; a context longer than the model's training is shortened to it.
+
+        Args:
+            sequences: texts that are held side by side, each with the whole context length.
 
         Raises:
             ModelError: llama.cpp cannot load the file, or it is not a model that writes text.
@@ -69,6 +72,7 @@ class NativeContext:
             self.context_length = (
                 min(context_length, self.trained_length) if self.trained_length > 0 else context_length
             )
+            self._sequences = sequences
             self._context = self._make_context(threads)
             self._memory = self._native.llama_get_memory(self._context)
             if not self._memory:
@@ -83,7 +87,10 @@ class NativeContext:
         self.stop = StopFlag()
         self.stop.attach(self._context)
         self._granule = PART if self.gpu_layers else GRANULE
-        self._cached: tuple[int, ...] = ()
+        self._cached: dict[int, tuple[int, ...]] = {}
+        """The prompt whose values each sequence holds."""
+        self._lengths = [0] * sequences
+        """Tokens evaluated in each sequence."""
 
     @property
     def chat_template(self) -> str | None:
@@ -91,38 +98,49 @@ class NativeContext:
         template = self._native.llama_model_chat_template(self._model, None)
         return template.decode("utf-8", "replace") if template else None
 
-    def prefill(self, token_ids: Sequence[int]) -> int:
-        """Evaluate a prompt from the start of the context; return how many of its tokens were in the cache already.
+    def prefill(self, token_ids: Sequence[int], sequence: int = 0) -> int:
+        """Evaluate a prompt from the start of a sequence; return how many of its tokens were in the cache already.
 
         Raises:
             RunCancelled: the stop flag was set.
             ModelError: llama.cpp refuses.
         """
-        reused = reusable_prefix(self._cached, token_ids, self._granule)
-        self._cached = ()
+        reused = reusable_prefix(self._cached.pop(sequence, ()), token_ids, self._granule)
         # Recurrent and sliding-window models refuse to forget a part: then everything is evaluated again.
-        if reused == 0 or not self._native.llama_memory_seq_rm(self._memory, 0, reused, -1):
+        if reused == 0 or not self._native.llama_memory_seq_rm(self._memory, sequence, reused, -1):
             reused = 0
-            self.forget()
+            self.forget(sequence)
+        self._lengths[sequence] = reused
         for start, end in prefill_parts(reused, len(token_ids)):
-            self._evaluate(token_ids[start:end])
-        self._cached = tuple(token_ids)
+            self._evaluate(token_ids[start:end], sequence)
+        self._cached[sequence] = tuple(token_ids)
         return reused
 
-    def step(self, token_id: int) -> None:
-        """Evaluate one generated token.
+    def step(self, tokens: Mapping[int, int]) -> None:
+        """Evaluate one generated token of each given sequence, as one batch.
 
         Raises:
             RunCancelled: the stop flag was set.
             ModelError: llama.cpp refuses.
         """
-        self._evaluate((token_id,))
+        if self._sequences == 1:
+            self._evaluate(tuple(tokens.values()), 0)
+            return
+        self._decode_batch(
+            [(token_id, sequence, self._lengths[sequence], True) for sequence, token_id in tokens.items()]
+        )
+        for sequence in tokens:
+            self._lengths[sequence] += 1
 
-    def logits(self) -> NDArray[np.float32]:
-        """Raw logits after the last token, shape (vocabulary,): a view that the next evaluation overwrites."""
+    def logits(self, position: int = -1) -> NDArray[np.float32]:
+        """Raw logits after a token of the last evaluation, shape (vocabulary,): a view that the next one overwrites.
+
+        Args:
+            position: which token of the batch of `step`; -1 is the last.
+        """
         import numpy as np
 
-        pointer = self._native.llama_get_logits_ith(self._context, -1)
+        pointer = self._native.llama_get_logits_ith(self._context, position)
         if not pointer:
             raise ModelError(f"{self._path} gives no logits", "use a causal language model (GGUF)")
         return np.ctypeslib.as_array(pointer, shape=(self.vocabulary_size,))
@@ -137,10 +155,12 @@ class NativeContext:
             self.forget()
             raise RunCancelled("stopped while the model was computing")
 
-    def forget(self) -> None:
-        """Empty the KV cache."""
-        self._cached = ()
-        self._native.llama_memory_seq_rm(self._memory, 0, -1, -1)
+    def forget(self, sequence: int | None = None) -> None:
+        """Empty the KV cache of one sequence, or of all."""
+        for each in range(self._sequences) if sequence is None else (sequence,):
+            self._cached.pop(each, None)
+            self._lengths[each] = 0
+            self._native.llama_memory_seq_rm(self._memory, each, -1, -1)
 
     def close(self) -> None:
         """Free the native memory. Closing twice is fine."""
@@ -155,15 +175,39 @@ class NativeContext:
     def is_closed(self) -> bool:
         return self._model is None
 
-    def _evaluate(self, token_ids: Sequence[int]) -> None:
+    def _evaluate(self, token_ids: Sequence[int], sequence: int = 0) -> None:
+        """Evaluate the next tokens of one sequence; the last one's logits are kept."""
+        start, last = self._lengths[sequence], len(token_ids) - 1
+        if self._sequences == 1:
+            array = (self._native.llama_token * len(token_ids))(*token_ids)
+            self._decode(self._native.llama_batch_get_one(array, len(token_ids)), len(token_ids))
+        else:
+            self._decode_batch([(t, sequence, start + i, i == last) for i, t in enumerate(token_ids)])
+        self._lengths[sequence] = start + len(token_ids)
+
+    def _decode_batch(self, entries: Sequence[tuple[int, int, int, bool]]) -> None:
+        """Evaluate (token, sequence, position, whether its logits are wanted)."""
+        batch = self._native.llama_batch_init(len(entries), 0, 1)
+        try:
+            batch.n_tokens = len(entries)
+            for i, (token_id, sequence, position, is_wanted) in enumerate(entries):
+                batch.token[i] = token_id
+                batch.pos[i] = position
+                batch.n_seq_id[i] = 1
+                batch.seq_id[i][0] = sequence
+                batch.logits[i] = is_wanted
+            self._decode(batch, len(entries))
+        finally:
+            self._native.llama_batch_free(batch)
+
+    def _decode(self, batch: Any, count: int) -> None:
         self.require_running()
-        array = (self._native.llama_token * len(token_ids))(*token_ids)
-        code = self._native.llama_decode(self._context, self._native.llama_batch_get_one(array, len(token_ids)))
+        code = self._native.llama_decode(self._context, batch)
         if code == _ABORTED:
             self.require_running()
         if code != 0:
             self.forget()
-            raise ModelError(f"llama.cpp could not evaluate {len(token_ids)} tokens (code {code}) with {self._path}")
+            raise ModelError(f"llama.cpp could not evaluate {count} tokens (code {code}) with {self._path}")
 
     def _load_model(self, gpu_layers: int) -> Any:
         params = self._native.llama_model_default_params()
@@ -177,9 +221,10 @@ class NativeContext:
 
     def _make_context(self, threads: int) -> Any:
         params = self._native.llama_context_default_params()
-        params.n_ctx = -(-self.context_length // 256) * 256  # llama.cpp's own step
+        params.n_ctx = -(-self.context_length // 256) * 256 * self._sequences  # 256 is llama.cpp's own step
         params.n_batch = params.n_ubatch = PART  # a larger batch than micro-batch would be cut with remainders
-        params.n_seq_max = 1
+        params.n_seq_max = self._sequences
+        params.kv_unified = False  # sequences that share cells are not bit-equal to one alone
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.no_perf = True

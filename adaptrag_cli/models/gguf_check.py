@@ -140,7 +140,7 @@ def _probe_main(path: str) -> int:
     try:
         context = NativeContext(Path(path), context_length=256, gpu_layers=0, threads=physical_cores())
         context.prefill([0] * min(SHORTEST_PART, context.context_length - 1))
-        context.step(token_statistics(context.logits()).token_id)
+        context.step({0: token_statistics(context.logits()).token_id})
         token_statistics(context.logits())
         context.close()
     except AdaptRAGError as error:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 from adaptrag_cli.errors import ConfigError, ModelError, QueryTooLong
 from adaptrag_cli.events import Alternative, StopReason
-from adaptrag_cli.models.base import Generation, ModelInfo, Prompt, Token
+from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
 from adaptrag_cli.models.context import NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
 from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
+from adaptrag_cli.models.lanes import LockStep
 from adaptrag_cli.models.native import llama_library, physical_cores
 from adaptrag_cli.models.streaming import PieceDecoder, StopCutter
 
 PLAIN_FRAME = ChatFrame(before="", after="")
 
 
-def load_llama(
+def load_llama_lanes(
     path: Path,
     *,
     name: str,
@@ -27,8 +29,11 @@ def load_llama(
     context_length: int = 4096,
     gpu_layers: str = "auto",
     threads: int | None = None,
-) -> LlamaModel:
-    """Load a GGUF file; `trusted` means that its hash is the catalogue's, so it needs no probing.
+    lanes: int,
+) -> tuple[LlamaModel, ...]:
+    """Load a GGUF file once for as many texts at a time as there are lanes.
+
+    `trusted` means that its hash is the catalogue's, so it needs no probing.
 
     Raises:
         ModelNotFound: there is no such file.
@@ -44,7 +49,7 @@ def load_llama(
     threads = threads or physical_cores()
 
     def open_with(layers: int) -> NativeContext:
-        return NativeContext(path, context_length=context_length, gpu_layers=layers, threads=threads)
+        return NativeContext(path, context_length=context_length, gpu_layers=layers, threads=threads, sequences=lanes)
 
     context, gpu_reason = open_or_fall_back(open_with, plan)
     tokenizer = SafeTokenizer(context.vocabulary)
@@ -61,7 +66,16 @@ def load_llama(
         gpu_reason=gpu_reason,
         notes=tuple(note for note in (template_note, _length_note(context, context_length)) if note),
     )
-    return LlamaModel(info=info, context=context, tokenizer=tokenizer, frame=frame)
+    decoding = LockStep(context)
+    return tuple(
+        LlamaModel(info=info, context=context, tokenizer=tokenizer, frame=frame, decoding=decoding, sequence=sequence)
+        for sequence in range(lanes)
+    )
+
+
+def load_llama(path: Path, **how: Any) -> LlamaModel:
+    """Load a GGUF file for one text at a time; arguments and errors are those of `load_llama_lanes`."""
+    return load_llama_lanes(path, lanes=1, **how)[0]
 
 
 def open_or_fall_back(open_with: Callable[[int], NativeContext], plan: GpuPlan) -> tuple[NativeContext, str]:
@@ -92,13 +106,24 @@ def _length_note(context: NativeContext, asked: int) -> str:
 
 
 class LlamaModel:
-    """A `LanguageModel` on llama.cpp. One call at a time: a new `generate` ends the one before it."""
+    """A `LanguageModel` on one sequence of llama.cpp. One call at a time: a new `generate` ends the one before it."""
 
-    def __init__(self, *, info: ModelInfo, context: NativeContext, tokenizer: SafeTokenizer, frame: ChatFrame) -> None:
+    def __init__(
+        self,
+        *,
+        info: ModelInfo,
+        context: NativeContext,
+        tokenizer: SafeTokenizer,
+        frame: ChatFrame,
+        decoding: LockStep,
+        sequence: int,
+    ) -> None:
         self._info = info
         self._context = context
         self._tokenizer = tokenizer
         self._frame = frame
+        self._decoding = decoding
+        self._sequence = sequence
         self._call = 0
 
     @property
@@ -121,10 +146,49 @@ class LlamaModel:
             QueryTooLong: prompt and `max_tokens` do not fit the context.
             RunCancelled: `cancel` was called, also during prefill.
         """
-        if self._context.is_closed:
-            raise RuntimeError("the model was closed")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is at least 1, got {max_tokens}")
+        self._require_room(prompt, max_tokens)
+        self._context.stop.reset()
+        self._call += 1
+        return self._generate(prompt, max_tokens, StopCutter(stop), self._call)
+
+    def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
+        """Log-probabilities of each label's first token after the prompt, from the raw logits.
+
+        Raises:
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+        """
+        from adaptrag_cli.models.logits import logprobs_of  # numpy
+
+        self._require_room(prompt, 1)
+        self._context.stop.reset()
+        self._call += 1
+        self._decoding.end(self._sequence)
+        reused = self._context.prefill(prompt.token_ids, self._sequence)
+        first_ids = [self._tokenizer.plain_ids(label)[0] for label in labels]
+        return LabelScores(
+            logprobs=logprobs_of(self._context.logits(), first_ids), prompt_tokens=len(prompt), reused_tokens=reused
+        )
+
+    def forget(self) -> None:
+        """Empty this sequence's KV cache."""
+        self._call += 1
+        self._decoding.end(self._sequence)
+        self._context.forget(self._sequence)
+
+    def cancel(self) -> None:
+        """Stop the call in progress. Safe from any thread; forgotten when the next `generate` is called."""
+        self._context.stop.set()
+
+    def close(self) -> None:
+        """Free the model and all its lanes. Closing twice is fine."""
+        self._context.close()
+
+    def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
+        if self._context.is_closed:
+            raise RuntimeError("the model was closed")
         room = self._info.context_length - max_tokens
         if len(prompt) > room:
             raise QueryTooLong(
@@ -134,60 +198,53 @@ class LlamaModel:
             )
         if not prompt.token_ids:
             raise ConfigError("the prompt is empty", "ask a question")
-        self._context.stop.reset()
-        self._call += 1
-        return self._generate(prompt, max_tokens, StopCutter(stop), self._call)
-
-    def cancel(self) -> None:
-        """Stop the call in progress. Safe from any thread; forgotten when the next `generate` is called."""
-        self._context.stop.set()
-
-    def close(self) -> None:
-        """Free the model. Closing twice is fine."""
-        self._context.close()
 
     def _generate(
         self, prompt: Prompt, max_tokens: int, cutter: StopCutter, call: int
     ) -> Generator[Token, None, Generation]:
-        from adaptrag_cli.models.logits import token_statistics  # numpy
-
         self._require_current(call)
-        reused = self._context.prefill(prompt.token_ids)
-        decoder = PieceDecoder()
-        tokens: list[Token] = []
-        stop_reason: StopReason = "length"
-        for step in range(max_tokens):
-            statistics = token_statistics(self._context.logits())
-            if self._tokenizer.ends_generation(statistics.token_id):
-                stop_reason = "end"
-                break
-            token = Token(
-                id=statistics.token_id,
-                text=decoder.push(self._tokenizer.piece(statistics.token_id)),
-                logprob=statistics.logprob,
-                entropy=statistics.entropy,
-                alternatives=tuple(Alternative(text=self._shown(i), logprob=p) for i, p in statistics.best),
-            )
-            for ready in cutter.push(token):
+        try:
+            reused = self._decoding.begin(self._sequence, prompt.token_ids)
+            decoder = PieceDecoder()
+            tokens: list[Token] = []
+            stop_reason: StopReason = "length"
+            for step in range(max_tokens):
+                statistics = self._decoding.take(self._sequence)
+                if self._tokenizer.ends_generation(statistics.token_id):
+                    stop_reason = "end"
+                    break
+                token = Token(
+                    id=statistics.token_id,
+                    text=decoder.push(self._tokenizer.piece(statistics.token_id)),
+                    logprob=statistics.logprob,
+                    entropy=statistics.entropy,
+                    alternatives=tuple(Alternative(text=self._shown(i), logprob=p) for i, p in statistics.best),
+                )
+                released = cutter.push(token)
+                if step + 1 < max_tokens and not cutter.stopped:
+                    self._decoding.follow(self._sequence, token.id)  # before the token is shown: others may decode it
+                for ready in released:
+                    tokens.append(ready)
+                    yield ready
+                    self._require_current(call)
+                self._context.require_running()
+                if cutter.stopped:
+                    stop_reason = "stop"
+                    break
+            for ready in cutter.flush():
                 tokens.append(ready)
                 yield ready
-                self._require_current(call)
-            self._context.require_running()
-            if cutter.stopped:
-                stop_reason = "stop"
-                break
-            if step + 1 < max_tokens:
-                self._context.step(token.id)
-        for ready in cutter.flush():
-            tokens.append(ready)
-            yield ready
-        return Generation(
-            text="".join(token.text for token in tokens),
-            tokens=tuple(tokens),
-            stop_reason=stop_reason,
-            prompt_tokens=len(prompt),
-            reused_tokens=reused,
-        )
+            return Generation(
+                text="".join(token.text for token in tokens),
+                tokens=tuple(tokens),
+                stop_reason=stop_reason,
+                prompt_tokens=len(prompt),
+                reused_tokens=reused,
+                seconds=self._decoding.seconds(self._sequence),
+            )
+        finally:
+            if call == self._call:
+                self._decoding.end(self._sequence)
 
     def _shown(self, token_id: int) -> str:
         return self._tokenizer.piece(token_id, special=True).decode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +59,21 @@ def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
         entropy=log_total - float(weights.sum()) / math.exp(log_total),
         best=tuple((index, distance - log_total) for index, distance in best),
     )
+
+
+def logprobs_of(logits: NDArray[np.float32], token_ids: Sequence[int]) -> tuple[float, ...]:
+    """Log-probabilities (natural log, float64) of some tokens under raw logits of shape (vocabulary,).
+
+    Raises:
+        ModelError: a logit is NaN or +inf, so no distribution exists.
+    """
+    largest = float(logits.max())
+    if not math.isfinite(largest):
+        raise ModelError(
+            "the model gave logits that are not numbers", "the file may be damaged: adaptrag models verify"
+        )
+    total = largest + math.log(float(np.exp((logits - np.float32(largest)).astype(np.float64)).sum()))
+    return tuple(float(logits[i]) - total for i in token_ids)
 
 
 def _largest(z: NDArray[np.float32], count: int) -> list[tuple[int, float]]:

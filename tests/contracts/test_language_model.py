@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from adaptrag_cli.errors import ModelError, QueryTooLong, RunCancelled
-from adaptrag_cli.models.base import Generation, LanguageModel, Token, load_language_model
+from adaptrag_cli.models.base import Generation, LanguageModel, Token, load_lanes
 from fakes import ScriptedModel, reply
 
 QUESTION = "Name the planets of the solar system, one per line, in their order from the sun."
@@ -19,8 +19,8 @@ SHORT_QUESTION = "Is water wet?"
 
 @pytest.fixture(scope="module")
 def real_model(small_llm_path: Path) -> Iterator[LanguageModel]:
-    model = load_language_model(
-        small_llm_path, name="small", fingerprint="sha256:test", trusted=True, context_length=512, threads=1
+    (model,) = load_lanes(
+        small_llm_path, lanes=1, name="small", fingerprint="sha256:test", trusted=True, context_length=512, threads=1
     )
     yield model
     model.close()
@@ -31,7 +31,8 @@ def model(request: pytest.FixtureRequest) -> LanguageModel:
     if request.param == "real":
         return request.getfixturevalue("real_model")
     planets = reply("Mercury\nVenus\nEarth\nMars\nJupiter\nSaturn\nUranus\nNeptune\n" * 10)
-    return ScriptedModel(context_length=512).when(QUESTION, planets).when(SHORT_QUESTION, reply(" It is."))
+    scripted = ScriptedModel(context_length=512).when(QUESTION, planets).when(SHORT_QUESTION, reply(" It is."))
+    return scripted.labels(SHORT_QUESTION, {"Yes": -0.2, "No": -1.9})
 
 
 def collect(run: Generator[Token, None, Generation]) -> tuple[list[Token], Generation]:
@@ -142,7 +143,7 @@ def test_any_text_can_be_asked(model: LanguageModel, text: str):
 
 def test_a_file_that_no_backend_loads_is_refused(tmp_path: Path):
     with pytest.raises(ModelError) as caught:
-        load_language_model(tmp_path / "model.bin", name="model", fingerprint="", trusted=False)
+        load_lanes(tmp_path / "model.bin", lanes=1, name="model", fingerprint="", trusted=False)
     assert caught.value.message == f"no backend loads {tmp_path / 'model.bin'}"
     assert caught.value.hint == "give a file that ends in .gguf"
 
@@ -165,3 +166,25 @@ def test_a_script_can_be_stopped_by_the_person_at_any_token():
     with pytest.raises(RunCancelled):
         next(model.generate(model.build_prompt("x"), max_tokens=8))
     assert [call.generation for call in model.calls] == [None, None]
+
+
+def test_labels_are_compared_as_what_is_written_next(model: LanguageModel):
+    prompt = model.build_prompt(SHORT_QUESTION)
+    scores = model.label_logprobs(prompt, ["Yes", "No"])
+    assert all(logprob < 0 for logprob in scores.logprobs)
+    assert math.fsum(math.exp(logprob) for logprob in scores.logprobs) <= 1
+    assert scores.prompt_tokens == len(prompt)
+    assert model.label_logprobs(prompt, ["No", "Yes"]).logprobs == scores.logprobs[::-1]
+
+
+@pytest.mark.small_model
+def test_a_label_has_the_logprob_that_generation_gives_it(real_model: LanguageModel):
+    first = answer(real_model, max_tokens=1).tokens[0]
+    (logprob,) = real_model.label_logprobs(real_model.build_prompt(QUESTION), [first.text]).logprobs
+    assert logprob == pytest.approx(first.logprob, abs=1e-5)
+
+
+def test_what_is_forgotten_is_not_reused(model: LanguageModel):
+    answer(model)
+    model.forget()
+    assert answer(model).reused_tokens == 0

@@ -86,7 +86,7 @@ def test_generated_tokens_are_not_taken_for_a_prompt(native: NativeContext, toke
     expected = logits_after(native, prompt)
     native.prefill(prompt[:30])
     for token_id in prompt[30:50]:  # the same tokens, but evaluated one by one
-        native.step(token_id)
+        native.step({0: token_id})
     assert native.prefill(prompt) <= 30
     assert np.array_equal(native.logits(), expected)
 
@@ -98,7 +98,7 @@ def test_the_decoding_after_a_reused_prefix_is_the_same_too(native: NativeContex
         native.prefill(prompt)
         steps = []
         for token_id in following:
-            native.step(token_id)
+            native.step({0: token_id})
             steps.append(native.logits().copy())
         return steps
 
