@@ -1,0 +1,1 @@
+"""Ask question sets with several strategies, and measure what comes out."""

@@ -1,0 +1,1 @@
+"""Readers of question files, one data set (or close family) per module."""
