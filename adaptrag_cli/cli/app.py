@@ -14,11 +14,13 @@ from adaptrag_cli.cli.demo import demo
 from adaptrag_cli.cli.doctor import doctor
 from adaptrag_cli.cli.index import index, indexes_app
 from adaptrag_cli.cli.models import models_app
+from adaptrag_cli.cli.report import report
 from adaptrag_cli.cli.tui import tui
 
 _ASKING = "Ask"
 _PREPARING = "Prepare"
 _CHECKING = "Check"
+_MEASURING = "Measure"
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -53,6 +55,7 @@ app.command("ask", rich_help_panel=_ASKING)(ask)
 app.command("tui", rich_help_panel=_ASKING)(tui)
 app.command("replay", rich_help_panel=_ASKING)(replay)
 app.command("demo", rich_help_panel=_ASKING)(demo)
+app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("index", rich_help_panel=_PREPARING)(index)
 app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)
 app.add_typer(models_app, name="models", rich_help_panel=_PREPARING)
