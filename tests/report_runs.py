@@ -114,13 +114,8 @@ def write_run(
         for number, one in enumerate(questions):
             for spec in specs:
                 events = _events(one, spec)
-                trace = (
-                    Path("traces")
-                    / "base"
-                    / name
-                    / spec.strategy
-                    / f"{number}-{'g' if 'gate' in spec.label else ''}.jsonl.gz"
-                )
+                name_of_folder = spec.label.replace(":", "_")
+                trace = Path("traces", "base", name, name_of_folder, f"{number}.jsonl.gz")
                 (folder / trace).parent.mkdir(parents=True, exist_ok=True)
                 lines = b"".join(encode_event(event) + b"\n" for event in events)
                 (folder / trace).write_bytes(gzip.compress(lines, mtime=0))
@@ -224,8 +219,8 @@ def _chunk_id(one: Asked, at: int) -> str:
 def _events(one: Asked, spec: StrategySpec) -> list[Event]:
     events: list[Event] = [_started(one, spec)]
     spent: list[str] = []
-    draft = one.question.answers[0] if one.is_draft_right else "wrong"
-    found = one.question.answers[0] if one.finds_more else "wrong too"
+    draft = one.question.answers[0] if one.is_draft_right else "answer unknown"
+    found = one.question.answers[0] if one.finds_more else "no answer there"
     looks_up = True
     gate = spec.label if spec.strategy != "dtr" else "dtr" if "gate=false" not in spec.label else "ungated"
     if gate in {"never", "dtr", "pairs"}:

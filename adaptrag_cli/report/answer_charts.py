@@ -13,7 +13,7 @@ from adaptrag_cli.report.thresholds import ThresholdCurve, threshold_curves
 _COST_TITLES: dict[Cost, str] = {
     "seconds": "seconds a question",
     "llm_calls": "LLM calls a question",
-    "tokens": "tokens a question (read anew and written)",
+    "tokens": "tokens a question",
 }
 _SCORE_NAMES: dict[Score, str] = {"em": "EM", "f1": "F1"}
 
@@ -68,7 +68,7 @@ def _groups(lines: Sequence[Line], scores: Sequence[GroupScore], score: Score, s
         "more often than what is not directly answerable.",
         notes=("Bars: 95 % bootstrap intervals.", *_unforced(scores)),
         x=Axis(title="", scale="category"),
-        y=Axis(title=f"{_SCORE_NAMES[score]} (%)", scale="percent", limits=(0.0, 1.0)),
+        y=Axis(title=f"{_SCORE_NAMES[score]}", scale="percent", limits=(0.0, 1.0)),
         panels=tuple(names.values()),
         series=tuple(s for s in series if s.x),
         data=Table(columns=("line", "gate", "set", "group", "answered by", "questions", "EM", "F1"), rows=rows),
@@ -132,13 +132,14 @@ def _costs(
         name=f"cost-{score}",
         title=title,
         source="beyond the papers",
-        reading="Up and to the left is better: nothing beats the strategies on the dashed front at their cost, and every "
-        "strategy below it pays more for less.",
+        reading="Up and to the left is better: nothing beats the strategies on the dashed front at their cost, and "
+        "any other pays more for less.",
         notes=(
             *(f"{line.name}: {_shared(points, line)} questions that every strategy was asked" for line in lines),
-            "Dotted: DTR at every threshold, computed from never and a strategy that always looks up.",
+            "Dotted: DTR at every threshold, computed from never and a strategy that always looks up. Tokens are those "
+            "of prompts that were not reused, and those written.",
         ),
-        y=Axis(title=f"{_SCORE_NAMES[score]} (%)", scale="percent"),
+        y=Axis(title=f"{_SCORE_NAMES[score]}", scale="percent"),
         panels=panels,
         panel_titles=panels,
         series=tuple(series),

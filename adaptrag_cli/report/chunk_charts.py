@@ -160,6 +160,7 @@ def _projected(projections: Sequence[Projection], no_vectors: str) -> tuple[Figu
         notes=notes,
         x=Axis(title="first principal component"),
         y=Axis(title="second principal component"),
+        is_isometric=True,
         panels=panels,
         series=tuple(s for p in projections for s in _clouds(p, is_polar=False)),
         data=data,
@@ -201,6 +202,7 @@ def _cloud(panel: str, name: str, colour: int, chunks: Sequence[ProjectedChunk],
         y=tuple(c.radius if is_polar else c.y for c in chunks),
         mark="dots",
         colour=colour,
+        is_hollow=name == _GROUP_NAMES["gold"],
         words=tuple(f"{c.chunk_id}, question {c.question_id}" for c in chunks),
     )
 

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 SERIES_COLOURS = ("#3d7fc9", "#d0712a", "#2f9468", "#a95fc0", "#c9525e", "#8a7d22", "#2f93a3", "#8d7360")
 """Each has a contrast of at least 3 to white and to the dark page (WCAG 2.1, 1.4.11)."""
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "triangle-down", "cross", "star")
+_MANY = 60
+"""Points, from which they are drawn small."""
 _MOST_COLUMNS = 3
 _PANEL_HEIGHT = 300
 _SINGLE_HEIGHT = 400
 _MARGINS = 130
 """Pixels above and below the panels, for titles, axes and the legend."""
-_LABEL_PLACES = ("top right", "bottom right", "top left", "bottom left")
 
 
 def drawn(figure: Figure) -> str:
@@ -67,9 +68,11 @@ def _flat(figure: Figure) -> go.Figure:
         row, column = divmod(at, columns)
         is_lowest = at + columns >= len(figure.panels)
         title = figure.panel_titles[at] if figure.panel_titles else figure.x.title if is_lowest else ""
-        plot.update_xaxes(row=row + 1, col=column + 1, title_text=safe(title), **_scale(figure.x))
+        plot.update_xaxes(row=row + 1, col=column + 1, title={"text": safe(title), "standoff": 6}, **_scale(figure.x))
         y_title = safe(figure.y.title) if column == 0 else ""
-        plot.update_yaxes(row=row + 1, col=column + 1, title_text=y_title, **_scale(figure.y))
+        plot.update_yaxes(row=row + 1, col=column + 1, title={"text": y_title, "standoff": 8}, **_scale(figure.y))
+        if figure.is_isometric:
+            plot.update_yaxes(row=row + 1, col=column + 1, scaleanchor=f"x{at + 1 if at else ''}")
         if any(series.mark == "bars" for series in figure.series if series.panel == panel):
             plot.update_layout(barmode="group", bargap=0.25)
     _lay_out(plot, rows, columns)
@@ -89,8 +92,12 @@ def _polar(figure: Figure) -> go.Figure:
         vertical_spacing=0.15 if rows > 1 else 0.0,
     )
     _add_all(plot, figure, columns, is_polar=True)
-    plot.update_polars(angularaxis={"thetaunit": "degrees", "dtick": 45}, radialaxis={"angle": 22.5, "nticks": 5})
+    plot.update_polars(
+        angularaxis={"thetaunit": "degrees", "dtick": 45}, radialaxis={"angle": 0, "tickangle": 0, "nticks": 4}
+    )
     _lay_out(plot, rows, columns, panel_height=420)
+    plot.update_annotations(yshift=18)  # above the 90 degrees
+    plot.update_layout(margin_t=64)
     return plot
 
 
@@ -142,15 +149,16 @@ def _trace(series: Series, *, is_polar: bool, in_legend: bool) -> Any:
     if series.labels and not is_polar:
         extra["text"] = [safe(label) for label in series.labels]
         extra["textposition"] = _label_places(series)
+    is_large = series.mark == "linked" or series.is_hollow or len(series.x) < _MANY
     modes = {"line": "lines", "dots": "markers", "linked": "lines+markers"}
     return kind(
         mode=modes[series.mark] + ("+text" if series.labels else ""),
         line={"color": colour, "dash": series.dash, "width": 2},
         marker={
             "color": colour,
-            "size": 10 if len(series.x) == 1 else 8 if series.mark == "linked" or len(series.x) < 60 else 5,
-            "symbol": _SYMBOLS[series.colour % len(_SYMBOLS)],
-            "opacity": 1.0 if len(series.x) < 60 else 0.65,
+            "size": 11 if len(series.x) == 1 else 8 if is_large else 5,
+            "symbol": _SYMBOLS[series.colour % len(_SYMBOLS)] + ("-open" if series.is_hollow else ""),
+            "opacity": 1.0 if is_large else 0.65,
         },
         **places,
         **extra,
@@ -159,12 +167,10 @@ def _trace(series: Series, *, is_polar: bool, in_legend: bool) -> Any:
 
 
 def _label_places(series: Series) -> list[str]:
-    """Labels lean towards the middle of the panel, and neighbours lie on different sides of the line."""
+    """Beside a front, which rises: below it on its left half, above it on its right, where no segment runs."""
     numbers = [float(x) for x in series.x]
     middle = (min(numbers) + max(numbers)) / 2
-    return [
-        f"{'top' if number % 2 else 'bottom'} {'right' if x <= middle else 'left'}" for number, x in enumerate(numbers)
-    ]
+    return ["bottom right" if x <= middle else "top left" for x in numbers]
 
 
 def _errors(series: Series, *, colour: str | None) -> dict[str, Any] | None:
@@ -194,5 +200,7 @@ def _scale(axis: Axis) -> dict[str, Any]:
             return settings | {"type": "category"}
         case "percent":
             return settings | {"tickformat": ".0%"}
+        case "gain":
+            return settings | {"tickformat": "+.0%"}
         case "linear":
             return settings

@@ -12,7 +12,7 @@ from adaptrag_cli.events import Scalar
 Mark = Literal["line", "dots", "linked", "bars"]
 """A line; separate points; points with a line between them; bars side by side."""
 Dash = Literal["solid", "dash", "dot"]
-Scale = Literal["linear", "log", "category", "percent"]
+Scale = Literal["linear", "log", "category", "percent", "gain"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,7 @@ class Series:
     colour: int = 0
     """Number of a colour, the same for what belongs together."""
     dash: Dash = "solid"
+    is_hollow: bool = False
     words: tuple[str, ...] = ()
     """What is told of each point when it is pointed at."""
     labels: tuple[str, ...] = ()
@@ -72,6 +73,8 @@ class Figure:
     panels: tuple[str, ...] = ()
     series: tuple[Series, ...] = ()
     is_polar: bool = False
+    is_isometric: bool = False
+    """Whether a unit is as long on one axis as on the other."""
     panel_titles: tuple[str, ...] = ()
     """Titles of the panels' x axes, where each measures something else."""
     data: Table = Table(columns=(), rows=())

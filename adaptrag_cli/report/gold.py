@@ -1,4 +1,4 @@
-"""Where gold chunks stand: their similarity to question and pseudo-context, and their rank on each path (DTR Fig. 7, 8).
+"""Where gold chunks stand: similarity to question and pseudo-context, and rank on each path (DTR Fig. 7, 8).
 
 Known of a gold chunk is what its selection says, so chunks that neither path found are not among them.
 """

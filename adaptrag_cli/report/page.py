@@ -157,10 +157,8 @@ def _strategies(report: Report) -> Iterator[Element]:
 
 def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     of = f" of {part.line}" if len(report.lines) > 1 else ""
-    for caption, made in (
-        (f"Answers{of}", answer_rows(part.rows)),
-        (f"Cost{of}, means a question", cost_rows(part.rows)),
-    ):
+    parts = ((f"Answers{of}", answer_rows(part.rows)), (f"Cost{of}, means a question", cost_rows(part.rows)))
+    for caption, made in parts:
         yield _captioned(caption, made)
 
 

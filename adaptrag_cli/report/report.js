@@ -35,18 +35,25 @@ function dressing(layout, colours) {
   return settings;
 }
 
-function dress(colours, size) {
+function dress(colours, sizeOf) {
   for (const plot of plots) {
-    if (plot.data) Plotly.relayout(plot, { ...dressing(plot.layout, colours), ...size });
+    Plotly.relayout(plot, { ...dressing(plot.layout, colours), ...sizeOf(plot) });
+    const bars = plot.data.flatMap((trace, number) => (trace.type === "bar" && trace.error_y ? [number] : []));
+    if (bars.length) Plotly.restyle(plot, { "error_y.color": colours.ink }, bars);
   }
 }
 
+const heights = new Map();
 for (const plot of plots) {
   const figure = JSON.parse(document.getElementById(`data-${plot.id}`).textContent);
-  const options = { responsive: true, displaylogo: false, displayModeBar: "hover" };
-  Plotly.newPlot(plot, figure.data, figure.layout, options);
+  heights.set(plot, figure.layout.height);
+  Plotly.newPlot(plot, figure.data, figure.layout, { responsive: true, displaylogo: false, displayModeBar: false });
 }
-dress(screenColours(), {});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dress(screenColours(), {}));
-addEventListener("beforeprint", () => dress(paper, { autosize: false, width: 680 }));
-addEventListener("afterprint", () => dress(screenColours(), { autosize: true, width: null }));
+
+const onScreen = (plot) => ({ autosize: true, width: null, height: heights.get(plot) });
+const onPaper = (plot) => ({ autosize: false, width: 680, height: 0.8 * heights.get(plot) });
+const showOnScreen = () => dress(screenColours(), onScreen);
+showOnScreen();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showOnScreen);
+addEventListener("beforeprint", () => dress(paper, onPaper));
+addEventListener("afterprint", showOnScreen);

@@ -42,7 +42,7 @@ def cost_rows(rows: Sequence[StrategyRow]) -> Table:
                 f"{tokens(row):.0f}",
                 f"{row.seconds_median:.1f}",
                 f"{row.seconds_p95:.1f}",
-                row.failures or "",
+                row.failures,
             )
             for row in rows
         ),

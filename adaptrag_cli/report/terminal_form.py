@@ -11,12 +11,15 @@ from adaptrag_cli.events import Scalar
 from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.cases import Case
 from adaptrag_cli.report.figure import Figure, Series, Table
+from adaptrag_cli.report.lines import lines_of
 from adaptrag_cli.report.rows import brief_rows, verdict
-from adaptrag_cli.report.strategies import StrategyTable
+from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.terminal import is_plain, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from adaptrag_cli.evaluation.results import RunData
 
 _GLYPHS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 32
@@ -30,6 +33,16 @@ def print_report(report: Report, stream: TextIO) -> None:
         _print_strategies(part, console, names_line=len(report.lines) > 1)
     for figure in report.figures:
         _print_figure(figure, console)
+    _flush(lines, stream)
+
+
+def print_tables(run: RunData, stream: TextIO) -> None:
+    """Print the tables of strategies alone: what an evaluation ends with."""
+    lines = io.StringIO()
+    console = _console(lines, stream)
+    named = lines_of([run])
+    for part in strategy_tables(named):
+        _print_strategies(part, console, names_line=len(named) > 1)
     _flush(lines, stream)
 
 

@@ -13,7 +13,9 @@ from adaptrag_cli.report.thresholds import ThresholdCurve, ThresholdPoint, thres
 _LEAST_DRAWN = 1e-4
 """Uncertainties below are drawn here: a logarithmic axis has no zero."""
 _STEPS = 10
-_SCORE = Axis(title="%", scale="percent", limits=(0.0, 1.0))
+_ASIDE = 1.06
+"""Bins of equal uncertainty are drawn side by side, each a few percent further on the logarithmic axis."""
+_SCORE = Axis(title="EM and F1", scale="percent", limits=(0.0, 1.0))
 _NEEDS_DRAFTS = "needs never (or dtr)"
 _NEEDS_BOTH = "needs never and dtr:gate=false (or dpr-ais, or always)"
 
@@ -41,9 +43,9 @@ def _by_threshold(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Fi
         points = [point for point in curve.points if point.answered]
         x = tuple(max(point.threshold, _LEAST_DRAWN) for point in points)
         words = tuple(f"{point.answered} of {curve.questions} questions" for point in points)
-        for what, y, dash in (
-            ("EM of the drafts", [point.memory_em or 0.0 for point in points], "solid"),
-            ("coverage", [point.coverage for point in points], "dot"),
+        for what, y, is_score in (
+            ("EM of the drafts", [point.memory_em or 0.0 for point in points], True),
+            ("coverage", [point.coverage for point in points], False),
         ):
             series.append(
                 Series(
@@ -52,7 +54,7 @@ def _by_threshold(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Fi
                     x=x,
                     y=tuple(y),
                     colour=colours[curve.line],
-                    dash="solid" if dash == "solid" else "dot",
+                    dash="solid" if is_score else "dot",
                     words=words,
                 )
             )
@@ -63,8 +65,8 @@ def _by_threshold(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Fi
         reading="Take the threshold where the solid line (how often drafts up to it are right) is as high as you need; "
         "the dotted line says what share of questions is then answered from memory.",
         notes=_provenance(curves),
-        x=Axis(title="threshold on the uncertainty u (nats, log scale)", scale="log"),
-        y=_SCORE,
+        x=Axis(title="threshold on u (nats)", scale="log"),
+        y=Axis(title="EM and coverage", scale="percent", limits=(0.0, 1.0)),
         panels=panels_of(lines),
         series=tuple(series),
         data=_points_table(curves),
@@ -102,7 +104,7 @@ def _by_ratio(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Figure
         reading="If lines fall from left to right, low uncertainty does mark the drafts that are right; a flat line "
         "says that uncertainty tells nothing.",
         notes=_provenance(curves),
-        x=Axis(title="share of questions, least uncertain first", scale="percent", limits=(0.0, 1.0)),
+        x=Axis(title="share, surest first", scale="percent", limits=(0.0, 1.0)),
         y=_SCORE,
         panels=panels_of(lines),
         series=tuple(series),
@@ -150,7 +152,7 @@ def _by_lookups(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Figu
         reading="The left end never looks up, the right end always does; where a line is higher in between, deciding "
         "by uncertainty beats both.",
         notes=(*_provenance(whole), *(_best(curve) for curve in _first_panel(whole))),
-        x=Axis(title="share of questions looked up", scale="percent", limits=(0.0, 1.0)),
+        x=Axis(title="share looked up", scale="percent", limits=(0.0, 1.0)),
         y=_SCORE,
         panels=panels_of(lines),
         series=tuple(series),
@@ -173,7 +175,10 @@ def _gain_by_line(lines: Sequence[Line], gains: Sequence[GainBin]) -> Figure:
     colours = ordinals([line.name for line in lines])
     series = tuple(
         _gain_series(
-            panel, line.name, colours[line.name], [g for g in gains if (g.panel, g.line) == (panel, line.name)]
+            panel,
+            line.name,
+            (colours[line.name], len(colours)),
+            [gain for gain in gains if (gain.panel, gain.line) == (panel, line.name)],
         )
         for panel in panels_of(lines)
         for line in lines
@@ -196,24 +201,29 @@ def _gain_by_method(lines: Sequence[Line], gains: Sequence[GainBin]) -> Figure:
             "dpr-ais, dtr:gate=false)",
         )
     series = tuple(
-        _gain_series(line.name, name, number, [g for g in pooled if (g.line, g.documents) == (line.name, name)])
+        _gain_series(
+            line.name, name, (number, len(methods)), [g for g in pooled if (g.line, g.documents) == (line.name, name)]
+        )
         for line in lines
         for name, number in methods.items()
     )
     return _gain_figure("gain-by-method", title, source, tuple(line.name for line in lines), series, pooled, ())
 
 
-def _gain_series(panel: str, name: str, colour: int, bins: Sequence[GainBin]) -> Series:
+def _gain_series(panel: str, name: str, place: tuple[int, int], bins: Sequence[GainBin]) -> Series:
+    number, count = place
+    drawn = [gain for gain in bins if math.isfinite(gain.middle)]
+    aside = _ASIDE ** (number - (count - 1) / 2)
     return Series(
         panel=panel,
         name=name,
-        x=tuple(max(gain.middle, _LEAST_DRAWN) for gain in bins if math.isfinite(gain.middle)),
-        y=tuple(gain.em.mean for gain in bins if math.isfinite(gain.middle)),
-        low=tuple(gain.em.low for gain in bins if math.isfinite(gain.middle)),
-        high=tuple(gain.em.high for gain in bins if math.isfinite(gain.middle)),
+        x=tuple(max(gain.middle, _LEAST_DRAWN) * aside for gain in drawn),
+        y=tuple(gain.em.mean for gain in drawn),
+        low=tuple(gain.em.low for gain in drawn),
+        high=tuple(gain.em.high for gain in drawn),
         mark="linked",
-        colour=colour,
-        words=tuple(f"{gain.questions} questions" for gain in bins if math.isfinite(gain.middle)),
+        colour=number,
+        words=tuple(f"{gain.questions} questions, median u {gain.middle:.4g}" for gain in drawn),
     )
 
 
@@ -231,11 +241,11 @@ def _gain_figure(
         name=name,
         title=title,
         source=source,
-        reading="Above zero, looking up made more answers right than wrong; where a bar crosses zero, these questions "
-        "do not tell.",
+        reading="Above zero, answers from documents are right more often than drafts of that uncertainty; where a bar "
+        "crosses zero, these questions do not tell.",
         notes=(*notes, "Bars: 95 % bootstrap intervals. Each point holds about as many questions as the others."),
-        x=Axis(title="uncertainty u of the draft (nats, log scale)", scale="log"),
-        y=Axis(title="EM from documents minus EM from memory (points)", scale="percent"),
+        x=Axis(title="uncertainty u (nats)", scale="log"),
+        y=Axis(title="gain in EM", scale="gain"),
         panels=panels,
         series=tuple(s for s in series if s.x),
         data=Table(
