@@ -1,8 +1,8 @@
 """BioASQ task B (`training11b.json`, `11B1_golden.json`): biomedical questions with the snippets that tell the answer.
 
-Fields: `bioasq_task_b.py` of bigscience-workshop/biomedical. The names in a factoid's answer are equally right; a list is
-right with all its items, so the first names are joined by a comma. Summary questions have no exact answer and are left
-out.
+Fields: `bioasq_task_b.py` of bigscience-workshop/biomedical. The names in a factoid's answer are equally right; a list
+is right with all its items, so their first names are joined by a comma. Summary questions have no exact answer and are
+left out.
 """
 
 from __future__ import annotations

@@ -6,9 +6,6 @@ ones that tell the answer (`base_dataset.py` takes them as positive); one of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from adaptrag_cli.evaluation.formats.base import (
     Collected,
     Format,
@@ -16,6 +13,7 @@ from adaptrag_cli.evaluation.formats.base import (
     Parsed,
     distinct,
     list_of,
+    optional_texts,
     plain_facts,
     text_of,
 )
@@ -44,21 +42,13 @@ def _read(parsed: Parsed, into: Collected) -> None:
             Question(
                 id=str(record["id"]),
                 text=text_of(record, "question"),
-                answers=_answers(record),
+                answers=distinct(optional_texts(record, "answers") or optional_texts(record, "answer")),
                 gold_ids=gold,
                 gold_sets=tuple((identifier,) for identifier in gold),
                 own_passages=distinct(own),
                 meta=plain_facts(record, ("q_date",)),
             )
         )
-
-
-def _answers(record: Mapping[str, Any]) -> tuple[str, ...]:
-    value = record.get("answers", record.get("answer"))
-    answers = [] if value is None else value if isinstance(value, list) else [value]
-    if not all(isinstance(answer, str) for answer in answers):
-        raise Malformed("an answer is not a text")
-    return distinct(answers)
 
 
 FORMAT = Format(name="cag", sniff=_sniff, read=_read)

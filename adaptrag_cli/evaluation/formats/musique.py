@@ -5,7 +5,7 @@ Fields: `raw_data_to_official_format.py` of StonyBrookNLP/musique. Unanswerable 
 
 from __future__ import annotations
 
-from adaptrag_cli.evaluation.formats.base import Collected, Format, Parsed, distinct, list_of, text_of
+from adaptrag_cli.evaluation.formats.base import Collected, Format, Parsed, distinct, list_of, optional_texts, text_of
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.events import Scalar
 
@@ -26,7 +26,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
     for record in parsed.records:
         gold = []
         for paragraph in list_of(record, "paragraphs"):
-            identifier = into.passage(text_of(paragraph, "title"), text_of(paragraph, "paragraph_text").strip())
+            identifier = into.passage(text_of(paragraph, "title"), text_of(paragraph, "paragraph_text"))
             if paragraph.get("is_supporting"):
                 gold.append(identifier)
         if record.get("answerable") is False:
@@ -39,7 +39,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
             Question(
                 id=identifier,
                 text=text_of(record, "question"),
-                answers=distinct([record.get("answer") or "", *(record.get("answer_aliases") or ())]),
+                answers=distinct([*optional_texts(record, "answer"), *optional_texts(record, "answer_aliases")]),
                 gold_ids=distinct(gold),
                 meta=meta | ({"hops": hops} if hops else {}),
             )

@@ -5,7 +5,7 @@ Fields: the files in `nq_open/` of google-research-datasets/natural-questions.
 
 from __future__ import annotations
 
-from adaptrag_cli.evaluation.formats.base import Collected, Format, Malformed, Parsed, distinct, list_of, text_of
+from adaptrag_cli.evaluation.formats.base import Collected, Format, Parsed, distinct, text_of, texts_of
 from adaptrag_cli.evaluation.questions import Question
 
 
@@ -16,11 +16,12 @@ def _sniff(parsed: Parsed) -> bool:
 
 def _read(parsed: Parsed, into: Collected) -> None:
     for number, record in enumerate(parsed.records, start=1):
-        answers = list_of(record, "answer")
-        if not all(isinstance(answer, str) for answer in answers):
-            raise Malformed("'answer' holds something that is not a text")
         into.questions.append(
-            Question(id=str(record.get("id", number)), text=text_of(record, "question"), answers=distinct(answers))
+            Question(
+                id=str(record.get("id", number)),
+                text=text_of(record, "question"),
+                answers=distinct(texts_of(record, "answer")),
+            )
         )
 
 

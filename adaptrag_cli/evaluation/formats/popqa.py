@@ -10,7 +10,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from adaptrag_cli.evaluation.formats.base import Collected, Format, Malformed, Parsed, distinct, plain_facts, text_of
+from adaptrag_cli.evaluation.formats.base import (
+    Collected,
+    Format,
+    Malformed,
+    Parsed,
+    distinct,
+    optional_texts,
+    plain_facts,
+    text_of,
+)
 from adaptrag_cli.evaluation.questions import Question
 
 
@@ -25,7 +34,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
             Question(
                 id=str(record.get("id") or number),
                 text=text_of(record, "question"),
-                answers=distinct([record.get("obj") or "", *_names(record.get("possible_answers"))]),
+                answers=distinct([*optional_texts(record, "obj"), *_names(record.get("possible_answers"))]),
                 meta=plain_facts(record, ("prop", "subj"))
                 | {key: _count(record, key) for key in ("s_pop", "o_pop") if record.get(key) not in {None, ""}},
             )

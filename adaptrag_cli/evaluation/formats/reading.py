@@ -37,8 +37,8 @@ FORMATS = (
 )
 """Modules of this package, in the order in which they look at a file: the most particular first."""
 _KNOWN = (
-    "known are HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, IIRC, "
-    'PubMedQA, BioASQ, CAG, and JSON lines of {"id", "question", "answers"}'
+    "known are HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, "
+    'IIRC, PubMedQA, BioASQ, CAG, and JSON lines of {"id", "question", "answers"}'
 )
 _SPLITS = frozenset({"train", "dev", "test", "validation"})
 """File names that say nothing about the set."""
@@ -70,8 +70,9 @@ def load_questions(path: Path) -> QuestionSet:
         ) from error
     questions, notes = _scorable(into)
     if not questions:
+        reasons = f" ({'; '.join(notes)})" if notes else ""
         raise ConfigError(
-            f"{path}: holds no question that can be scored{f' ({"; ".join(notes)})' if notes else ''}",
+            f"{path}: holds no question that can be scored{reasons}",
             "give a file with gold answers; test files are often published without",
         )
     digest = hashlib.sha256(data)

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.formats.base import Collected, Format, Malformed, Parsed, distinct, text_of
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.events import Scalar
@@ -52,14 +53,11 @@ def _paragraphs(path: Path, into: Collected) -> dict[str, str]:
     own = f"{path.name.split('.')[0]}_paragraphs.json"
     passages: dict[str, str] = {}
     for beside in (path.with_name(name) for name in dict.fromkeys((own, *_BESIDE))):
-        if not beside.is_file():
-            continue
         try:
-            paragraphs = json.loads(beside.read_text("utf-8"))
-        except ValueError as error:
-            raise Malformed(f"{beside.name} is not valid JSON in UTF-8") from error
-        for key, paragraph in paragraphs.items():
-            passages[key] = into.passage(text_of(paragraph, "title"), text_of(paragraph, "content"))
+            for key, paragraph in json.loads(into.companion(beside) or "{}").items():
+                passages[key] = into.passage(text_of(paragraph, "title"), text_of(paragraph, "content"))
+        except (ValueError, AttributeError, Malformed) as error:
+            raise ConfigError(f"{beside}: no object of paragraphs: {error}", "fetch it again") from error
     return passages
 
 

@@ -7,7 +7,7 @@ verified questions are asked.
 
 from __future__ import annotations
 
-from adaptrag_cli.evaluation.formats.base import Collected, Format, Parsed, distinct, list_of, text_of
+from adaptrag_cli.evaluation.formats.base import Collected, Format, Parsed, distinct, text_of, texts_of
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.events import Scalar
 
@@ -24,7 +24,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
             into.skip("not verified")
             continue
         answer = record.get("Answer") or {}
-        names = [text_of(answer, "Value"), *list_of(answer, "Aliases")] if answer else []
+        names = [text_of(answer, "Value"), *texts_of(answer, "Aliases")] if answer else []
         kind: dict[str, Scalar] = {"type": answer["Type"]} if isinstance(answer.get("Type"), str) else {}
         into.questions.append(
             Question(id=str(record["QuestionId"]), text=text_of(record, "Question"), answers=distinct(names), meta=kind)

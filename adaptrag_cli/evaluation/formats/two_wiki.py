@@ -1,6 +1,7 @@
 """2WikiMultihopQA: HotpotQA's fields with `evidences`, and the answers' other names in `id_aliases.json` beside it.
 
-Fields: README and `2wikimultihop_evaluate_v1.1.py` of Alab-NII/2wikimultihop, which scores against aliases and demonyms.
+Fields: README and `2wikimultihop_evaluate_v1.1.py` of Alab-NII/2wikimultihop, which scores against
+aliases and demonyms.
 """
 
 from __future__ import annotations
