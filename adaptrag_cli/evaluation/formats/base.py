@@ -143,8 +143,9 @@ def optional_texts(record: Mapping[str, Any], key: str) -> list[str]:
 
 
 def plain_facts(record: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Scalar]:
-    """The named fields that are plain values."""
-    return {key: record[key] for key in keys if isinstance(record.get(key), str | int | float | bool)}
+    """The named fields that are plain values, without blanks."""
+    found = {key: record.get(key) for key in keys}
+    return {key: value for key, value in found.items() if isinstance(value, str | int | float | bool) and value != ""}
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:

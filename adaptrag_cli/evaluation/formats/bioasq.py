@@ -19,6 +19,7 @@ from adaptrag_cli.evaluation.formats.base import (
     list_of,
     plain_facts,
     text_of,
+    texts_of,
 )
 from adaptrag_cli.evaluation.questions import Question
 
@@ -55,17 +56,14 @@ def _answers(record: Mapping[str, Any]) -> tuple[str, ...]:
         case "factoid":
             return distinct(name for names in items for name in names)
         case "list":
-            return distinct([", ".join(names[0] for names in items if names)])
+            return distinct([", ".join(names[0].strip() for names in items if names)])
     raise Malformed(f"the question type {record['type']!r} is unknown")
 
 
 def _items(value: object) -> list[list[str]]:
     """The items of an exact answer, each with its names; some years write a text for a list of one."""
     items = [] if value is None else value if isinstance(value, list) else [value]
-    named = [item if isinstance(item, list) else [item] for item in items]
-    if not all(isinstance(name, str) for names in named for name in names):
-        raise Malformed("'exact_answer' holds something that is not a text")
-    return [[name.strip() for name in names] for names in named]
+    return [texts_of({"exact_answer": item if isinstance(item, list) else [item]}, "exact_answer") for item in items]
 
 
 FORMAT = Format(name="bioasq", sniff=_sniff, read=_read)

@@ -33,7 +33,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
             raise Malformed("its passages are part of a prompt; give the file whose records have 'docs'")
         own, high = [], []
         for doc in list_of(record, "docs"):
-            identifier = into.passage(text_of(doc, "title"), text_of(doc, "text"))
+            identifier = into.passage(str(doc.get("title") or ""), text_of(doc, "text"))
             own.append(identifier)
             if str(doc.get("cred")).lower() == "high":
                 high.append(identifier)

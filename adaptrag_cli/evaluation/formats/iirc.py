@@ -30,7 +30,7 @@ def _read(parsed: Parsed, into: Collected) -> None:
         for place, asked in enumerate(list_of(passage, "questions"), start=1):
             gold = [_evidence(context, main, into) for context in asked.get("context") or ()]
             answer = asked.get("answer") or {}
-            if reason := _UNANSWERABLE.get(answer.get("type")):
+            if reason := _UNANSWERABLE.get(str(answer.get("type"))):
                 into.skip(reason)
                 continue
             into.questions.append(

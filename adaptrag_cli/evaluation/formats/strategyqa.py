@@ -55,7 +55,7 @@ def _paragraphs(path: Path, into: Collected) -> dict[str, str]:
     for beside in (path.with_name(name) for name in dict.fromkeys((own, *_BESIDE))):
         try:
             for key, paragraph in json.loads(into.companion(beside) or "{}").items():
-                passages[key] = into.passage(text_of(paragraph, "title"), text_of(paragraph, "content"))
+                passages[key] = into.passage(str(paragraph.get("title") or ""), text_of(paragraph, "content"))
         except (ValueError, AttributeError, Malformed) as error:
             raise ConfigError(f"{beside}: no object of paragraphs: {error}", "fetch it again") from error
     return passages
