@@ -15,7 +15,7 @@ import math
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -258,6 +258,21 @@ def load_settings(
     settings = Settings(**sections, origins=origins, files=paths)
     _check_overlap(settings)
     return settings
+
+
+def with_overrides(settings: Settings, values: Mapping[str, tuple[object, str]]) -> Settings:
+    """Lay values (a text is parsed) with their origins over settings, by dotted name.
+
+    Raises:
+        ConfigError: a value is wrong.
+    """
+    sections = {section: getattr(settings, section) for section in SECTIONS}
+    for name, (raw, origin) in values.items():
+        section, key = name.split(".")
+        value = _check(name, raw, where=f"{origin} {key}", base=Path.cwd(), is_text=isinstance(raw, str))
+        sections[section] = replace(sections[section], **{key: value})
+    origins = {**settings.origins, **{name: origin for name, (_, origin) in values.items()}}
+    return replace(settings, **sections, origins=origins)
 
 
 def _check_overlap(settings: Settings) -> None:

@@ -115,6 +115,16 @@ def relevance(text: str, passage: str) -> str:
     return f"{passage}\n\nIs the passage above relevant to the text below?\n\n{text}\n\nAnswer with Yes or No only."
 
 
+def better_answer(query: str, golds: Sequence[str], first: str, second: str) -> str:
+    """Ask which of two answers is better, given the right ones (ETC section 5.2 and Appendix A; the wording is ours)."""
+    return (
+        f"{_question(query)}\nRight answer: {' or '.join(golds)}\n\n"
+        f"Answer 1: {first or '(none)'}\nAnswer 2: {second or '(none)'}\n\n"
+        "Which answer is more accurate and complete, measured by the right answer? "
+        "Reply 1 or 2, or 0 if they are equally good or equally bad. Reply with the digit only."
+    )
+
+
 def _question(query: str, reply: str = "") -> str:
     return f"Question: {query}\nAnswer: {reply}".rstrip()
 

@@ -271,6 +271,15 @@ def open_session(
     )
 
 
+def model_load_of(settings: Settings) -> ModelLoad:
+    """The answer model that the settings name, not loaded yet.
+
+    Raises:
+        AdaptRAGError: there is no such model, or its file is not there.
+    """
+    return _model_load(settings, locate_model(settings.models.answer, models_dir_of(settings)))
+
+
 def _model_load(settings: Settings, file: ModelFile) -> ModelLoad:
     return ModelLoad(
         file=file,

@@ -12,6 +12,7 @@ from adaptrag_cli.cli.ask import ask, replay
 from adaptrag_cli.cli.config import config
 from adaptrag_cli.cli.demo import demo
 from adaptrag_cli.cli.doctor import doctor
+from adaptrag_cli.cli.eval import eval_app
 from adaptrag_cli.cli.index import index, indexes_app
 from adaptrag_cli.cli.models import models_app
 from adaptrag_cli.cli.report import report
@@ -55,6 +56,7 @@ app.command("ask", rich_help_panel=_ASKING)(ask)
 app.command("tui", rich_help_panel=_ASKING)(tui)
 app.command("replay", rich_help_panel=_ASKING)(replay)
 app.command("demo", rich_help_panel=_ASKING)(demo)
+app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
 app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("index", rich_help_panel=_PREPARING)(index)
 app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)

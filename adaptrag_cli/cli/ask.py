@@ -13,21 +13,34 @@ from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
 from adaptrag_cli.cli.options import (
     OUTPUT,
+    Agreement,
+    AgreementLimit,
     Ais,
     ConfigFile,
     ContextLength,
+    ExcludeNumbers,
+    Floor,
+    Gate,
     GpuLayers,
     Index,
     IndexDir,
+    JudgeModel,
+    Labels,
     Model,
     ModelsDir,
+    Neighbours,
+    Paths,
     Peek,
+    Reranker,
     RetrieverOption,
+    SelectionOption,
     Strategy,
     StyleOption,
     Threshold,
+    Today,
     TopK,
     TopN,
+    typed_flags,
 )
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import ConfigError, RunCancelled
@@ -51,6 +64,7 @@ AsJson = Annotated[
 
 
 def ask(
+    ctx: typer.Context,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question, or - to read it from stdin.")],
     strategy: Strategy = None,
     threshold: Threshold = None,
@@ -60,8 +74,20 @@ def ask(
     top_k: TopK = None,
     style: StyleOption = None,
     peek: Peek = None,
+    gate: Gate = None,
+    selection: SelectionOption = None,
+    paths: Paths = None,
+    agreement: Agreement = None,
+    agreement_limit: AgreementLimit = None,
+    exclude_numbers: ExcludeNumbers = None,
+    neighbours: Neighbours = None,
+    labels: Labels = None,
+    floor: Floor = None,
+    today: Today = None,
     index: Index = None,
     model: Model = None,
+    judge_model: JudgeModel = None,
+    reranker: Reranker = None,
     gpu_layers: GpuLayers = None,
     context_length: ContextLength = None,
     index_dir: IndexDir = None,
@@ -84,25 +110,7 @@ def ask(
     """
     with reporting_errors():
         query = _query(question)
-        settings = load_settings(
-            flags={
-                "ask.strategy": strategy,
-                "ask.threshold": threshold,
-                "ask.retriever": retriever,
-                "ask.ais": ais,
-                "ask.top_n": top_n,
-                "ask.top_k": top_k,
-                "ask.style": style,
-                "ask.peek": peek,
-                "index.name": index,
-                "index.dir": index_dir,
-                "models.answer": model,
-                "models.dir": models_dir,
-                "models.gpu_layers": gpu_layers,
-                "models.context_length": context_length,
-            },
-            config_file=config,
-        )
+        settings = load_settings(flags=typed_flags(ctx), config_file=config)
         with closing(RunView(sys.stdout, sys.stderr, verbose=verbose, as_json=as_json)) as view:
             _ask(query, settings, trace, view)
 

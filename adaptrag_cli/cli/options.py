@@ -9,14 +9,16 @@ import typer
 
 from adaptrag_cli.config import allowed_for, load_settings
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.strategies.table import strategy_names
 
 METHOD = "How to answer"
+SINGLE = "Options of single strategies"
 PLACES = "Models and index"
 OUTPUT = "Output"
 
 
 def _complete_strategy(incomplete: str) -> list[tuple[str, str]]:
-    from adaptrag_cli.strategies.base import load_strategy, strategy_names
+    from adaptrag_cli.strategies.base import load_strategy
 
     return [(name, load_strategy(name).summary) for name in strategy_names() if name.startswith(incomplete)]
 
@@ -43,7 +45,7 @@ def _complete_model(incomplete: str) -> list[str]:
 Strategy = Annotated[
     str | None,
     typer.Option(
-        help="never, always, or dtr (the default), which looks up only what the model is unsure of.",
+        help=f"{', '.join(strategy_names())}. The default, dtr, looks up only what the model is unsure of.",
         autocompletion=_complete_strategy,
         rich_help_panel=METHOD,
     ),
@@ -60,6 +62,61 @@ Ais = Annotated[
 TopN = Annotated[int | None, typer.Option(metavar="N", help="Chunks that each path finds.", rich_help_panel=METHOD)]
 TopK = Annotated[
     int | None, typer.Option(metavar="K", help="Chunks that the answer is read from.", rich_help_panel=METHOD)
+]
+Gate = Annotated[
+    bool | None,
+    typer.Option(
+        "--gate/--no-gate", help="dtr: decide first, or look everything up.", show_default=False, rich_help_panel=SINGLE
+    ),
+]
+SelectionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--selection",
+        help=f"dtr, dpr-ais: chunks of both paths by {allowed_for('ask.selection')}.",
+        rich_help_panel=SINGLE,
+    ),
+]
+Paths = Annotated[
+    str | None, typer.Option(help=f"dtr, dpr-ais: search {allowed_for('ask.paths')}.", rich_help_panel=SINGLE)
+]
+Agreement = Annotated[
+    str | None,
+    typer.Option(help=f"pairs: two answers agree by {allowed_for('ask.agreement')}.", rich_help_panel=SINGLE),
+]
+AgreementLimit = Annotated[
+    float | None, typer.Option(metavar="X", help="pairs: from this token F1 or cosine on.", rich_help_panel=SINGLE)
+]
+ExcludeNumbers = Annotated[
+    bool | None,
+    typer.Option(
+        "--exclude-numbers/--include-numbers",
+        help="pairs: look agreed answers with a number up all the same.",
+        show_default=False,
+        rich_help_panel=SINGLE,
+    ),
+]
+Neighbours = Annotated[
+    int | None, typer.Option(metavar="K", help="skr-knn: similar questions compared.", rich_help_panel=SINGLE)
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="skr-knn, popularity: an eval run with never and always.", rich_help_panel=SINGLE),
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(metavar="P", help="dtr+verify: no answer less likely right than this.", rich_help_panel=SINGLE),
+]
+Today = Annotated[
+    str | None, typer.Option(metavar="DATE", help="taare: the date that the judge is told.", rich_help_panel=SINGLE)
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge-model", help="llm-judge, taare, can-answer: another model judges.", rich_help_panel=SINGLE),
+]
+Reranker = Annotated[
+    str | None,
+    typer.Option(help="rerank, --ais rerank: a cross-encoder; else the answer model.", rich_help_panel=SINGLE),
 ]
 StyleOption = Annotated[
     str | None,
@@ -97,3 +154,40 @@ ContextLength = Annotated[
 IndexDir = Annotated[Path | None, typer.Option(help="Folder of the indexes.", rich_help_panel=PLACES)]
 ModelsDir = Annotated[Path | None, typer.Option(help="Folder of the model files.", rich_help_panel=PLACES)]
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Settings file to read.", rich_help_panel=PLACES)]
+
+_SETTINGS = {
+    "strategy": "ask.strategy",
+    "threshold": "ask.threshold",
+    "retriever": "ask.retriever",
+    "ais": "ask.ais",
+    "top_n": "ask.top_n",
+    "top_k": "ask.top_k",
+    "style": "ask.style",
+    "peek": "ask.peek",
+    "gate": "ask.gate",
+    "selection": "ask.selection",
+    "paths": "ask.paths",
+    "agreement": "ask.agreement",
+    "agreement_limit": "ask.agreement_limit",
+    "exclude_numbers": "ask.exclude_numbers",
+    "neighbours": "ask.neighbours",
+    "labels": "ask.labels",
+    "floor": "ask.floor",
+    "today": "ask.today",
+    "index": "index.name",
+    "index_dir": "index.dir",
+    "model": "models.answer",
+    "judge_model": "models.judge",
+    "reranker": "models.reranker",
+    "encoder": "models.encoder",
+    "models_dir": "models.dir",
+    "gpu_layers": "models.gpu_layers",
+    "context_length": "models.context_length",
+}
+"""The setting that each of these options sets, by the name of the parameter."""
+
+
+def typed_flags(ctx: typer.Context) -> dict[str, object]:
+    """The settings that were typed as options of a command, by dotted name; paths are made absolute."""
+    given = {_SETTINGS[name]: value for name, value in ctx.params.items() if name in _SETTINGS and value is not None}
+    return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in given.items()}

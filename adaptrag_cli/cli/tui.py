@@ -12,20 +12,33 @@ import typer
 from adaptrag_cli.cli.boundary import reporting_errors
 from adaptrag_cli.cli.options import (
     OUTPUT,
+    Agreement,
+    AgreementLimit,
     Ais,
     ConfigFile,
     ContextLength,
+    ExcludeNumbers,
+    Floor,
+    Gate,
     GpuLayers,
     Index,
     IndexDir,
+    JudgeModel,
+    Labels,
     Model,
     ModelsDir,
+    Neighbours,
+    Paths,
+    Reranker,
     RetrieverOption,
+    SelectionOption,
     Strategy,
     StyleOption,
     Threshold,
+    Today,
     TopK,
     TopN,
+    typed_flags,
 )
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError
@@ -35,6 +48,7 @@ from adaptrag_cli.trace import read_trace
 
 
 def tui(
+    ctx: typer.Context,
     question: Annotated[
         str, typer.Argument(metavar="QUESTION", help="Asked as soon as the model is loaded.", show_default=False)
     ] = "",
@@ -45,8 +59,20 @@ def tui(
     top_n: TopN = None,
     top_k: TopK = None,
     style: StyleOption = None,
+    gate: Gate = None,
+    selection: SelectionOption = None,
+    paths: Paths = None,
+    agreement: Agreement = None,
+    agreement_limit: AgreementLimit = None,
+    exclude_numbers: ExcludeNumbers = None,
+    neighbours: Neighbours = None,
+    labels: Labels = None,
+    floor: Floor = None,
+    today: Today = None,
     index: Index = None,
     model: Model = None,
+    judge_model: JudgeModel = None,
+    reranker: Reranker = None,
     gpu_layers: GpuLayers = None,
     context_length: ContextLength = None,
     index_dir: IndexDir = None,
@@ -66,22 +92,7 @@ def tui(
     Press ? inside for the keys and what each number means.
     """
     with reporting_errors():
-        given = {
-            "ask.strategy": strategy,
-            "ask.threshold": threshold,
-            "ask.retriever": retriever,
-            "ask.ais": ais,
-            "ask.top_n": top_n,
-            "ask.top_k": top_k,
-            "ask.style": style,
-            "index.name": index,
-            "index.dir": str(index_dir.absolute()) if index_dir else None,
-            "models.answer": model,
-            "models.dir": str(models_dir.absolute()) if models_dir else None,
-            "models.gpu_layers": gpu_layers,
-            "models.context_length": context_length,
-        }
-        flags = {name: value for name, value in given.items() if value is not None}
+        flags = typed_flags(ctx)
         load_settings(flags=flags, config_file=config)  # a typing mistake is told before the screen is taken
         query = valid_unicode(question).strip()
         if trace is not None and query:

@@ -47,8 +47,6 @@ class SetInfo(Record, frozen=True, kw_only=True):
     """Ids of the questions that are asked, in order."""
     digests: tuple[str, ...]
     """`calibration.question_digest` of each."""
-    calibrated_on: int = 0
-    """How many of them the calibration in use was fitted on."""
 
 
 class Cell(Record, frozen=True, kw_only=True):
@@ -60,9 +58,16 @@ class Cell(Record, frozen=True, kw_only=True):
     model: str
     model_fingerprint: str
     encoder: str
+    encoder_identity: str = ""
+    """What the cache knows the encoder's vectors by (`cached.encoder_identity`); empty where no set has a corpus."""
+    calibration: str = ""
+    """Source of the user's calibration in use; empty for none."""
+    calibrated_on: int = 0
+    """How many of the questions it was fitted on: their numbers flatter what was calibrated."""
     indexes: dict[str, str]
     """Index fingerprint by question set; empty where a set has no corpus."""
-    settings: tuple[Setting, ...]
+    settings: dict[str, tuple[Setting, ...]]
+    """By strategy label: every setting that could change its answers, with its origin."""
     lanes: int
     """Questions that were decoded as one batch."""
     is_bit_equal: bool
@@ -85,8 +90,6 @@ class Manifest(Record, frozen=True, kw_only=True):
     cells: tuple[Cell, ...]
     cache: str
     """File of the cache, relative to the run where it is inside."""
-    calibration: str = ""
-    """Digest of the calibration in use; empty for none."""
 
 
 class ScoredChunk(Record, frozen=True, kw_only=True):

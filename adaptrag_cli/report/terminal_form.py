@@ -109,7 +109,7 @@ def _print_figure(figure: Figure, console: Console) -> None:
         _say(console, note, indent=2)
     if not figure.is_polar:
         _print_sparks(figure, console)
-        _print_table(console, figure.brief)
+        _print_table(console, _without_line(figure.brief))
 
 
 def _print_sparks(figure: Figure, console: Console) -> None:
@@ -120,6 +120,13 @@ def _print_sparks(figure: Figure, console: Console) -> None:
     high = max(max(series.y) for series in curves)
     rows = tuple((series.name, sparkline(_sampled(series), low=0.0, high=high)) for series in curves)
     _print_table(console, Table(columns=("", f"from left to right, highest {100 * high:.0f} %"), rows=rows))
+
+
+def _without_line(made: Table) -> Table:
+    """The table without its first column, where that names the one line there is."""
+    if made.columns[:1] != ("line",) or len({row[0] for row in made.rows}) > 1:
+        return made
+    return Table(columns=made.columns[1:], rows=tuple(row[1:] for row in made.rows))
 
 
 def _sampled(series: Series) -> list[float]:

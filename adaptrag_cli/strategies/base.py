@@ -31,24 +31,7 @@ from adaptrag_cli.events import (
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.models.base import Generation, LanguageModel, Reranker, Token
 from adaptrag_cli.retrieval import Retriever
-
-_TABLE: Mapping[str, str] = {
-    "never": "adaptrag_cli.strategies.baselines:Never",
-    "always": "adaptrag_cli.strategies.baselines:Always",
-    "rerank": "adaptrag_cli.strategies.reranking:Rerank",
-    "hyde": "adaptrag_cli.strategies.expansion:HyDE",
-    "query2doc": "adaptrag_cli.strategies.expansion:Query2doc",
-    "cot-expansion": "adaptrag_cli.strategies.expansion:ChainOfThoughtExpansion",
-    "llm-judge": "adaptrag_cli.strategies.judges:LLMJudge",
-    "taare": "adaptrag_cli.strategies.judges:TimeAwareJudge",
-    "can-answer": "adaptrag_cli.strategies.judges:CanAnswer",
-    "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
-    "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
-    "pairs": "adaptrag_cli.strategies.pairs:Pairs",
-    "dpr-ais": "adaptrag_cli.strategies.pairs:DualPath",
-    "dtr": "adaptrag_cli.strategies.dtr:DecideThenRetrieve",
-    "dtr+verify": "adaptrag_cli.strategies.verify:DecideRetrieveVerify",
-}
+from adaptrag_cli.strategies.table import TABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,20 +230,15 @@ class Strategy(Protocol):
         ...
 
 
-def strategy_names() -> tuple[str, ...]:
-    """All registered names, without importing any of them."""
-    return tuple(_TABLE)
-
-
 def load_strategy(name: str) -> Strategy:
     """Import one strategy.
 
     Raises:
         UnknownName: no strategy has this name.
     """
-    if name not in _TABLE:
-        raise UnknownName("strategy", name, _TABLE)
-    module, _, attribute = _TABLE[name].partition(":")
+    if name not in TABLE:
+        raise UnknownName("strategy", name, TABLE)
+    module, _, attribute = TABLE[name].partition(":")
     strategy: Strategy = getattr(import_module(module), attribute)()
     return strategy
 

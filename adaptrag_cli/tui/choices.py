@@ -6,7 +6,8 @@ from pathlib import Path
 
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.session import index_dir_of, models_dir_of
-from adaptrag_cli.strategies.base import load_strategy, strategy_names
+from adaptrag_cli.strategies.base import load_strategy
+from adaptrag_cli.strategies.table import strategy_names
 from adaptrag_cli.tui.record import Flags
 from adaptrag_cli.tui.screens.picker import Choice
 

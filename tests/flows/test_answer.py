@@ -30,7 +30,8 @@ from adaptrag_cli.events import (
     check_laws,
 )
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy, strategy_names
+from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy
+from adaptrag_cli.strategies.table import strategy_names
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, DRAFTING, IMAGINING, QUERY, READING, RULE, lamp_retriever, run, unsure_model
 from plane import PlaneEncoder, plane_index

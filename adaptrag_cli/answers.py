@@ -1,0 +1,46 @@
+"""Compare short answers by their words, as all five papers do (METHODS 7.1)."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalise_answer(text: str) -> str:
+    """Lower case, no ASCII punctuation, no articles, single spaces: in this order, so that "the-end" is "theend".
+
+    Accents and typographic dashes stay. An answer may become empty ("A", "...").
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def same_answer(first: str, second: str) -> bool:
+    """Whether two answers are equal when normalised; an empty one equals nothing."""
+    key = normalise_answer(first)
+    return bool(key) and key == normalise_answer(second)
+
+
+def token_f1(first: str, second: str) -> float:
+    """F1 of the words that two answers share, from 0 to 1; symmetric."""
+    a, b = normalise_answer(first).split(), normalise_answer(second).split()
+    common = sum((Counter(a) & Counter(b)).values())
+    return 2 * common / (len(a) + len(b)) if common else 0.0
+
+
+def contains(text: str, answer: str) -> bool:
+    """Whether the normalised text holds the normalised answer anywhere; an empty answer is held by nothing.
+
+    A substring, as in the papers' code: "no" is held by "know".
+    """
+    key = normalise_answer(answer)
+    return bool(key) and key in normalise_answer(text)
+
+
+def contains_words(text: str, answer: str) -> bool:
+    """Whether the normalised answer stands in the normalised text as whole words in a row."""
+    key = normalise_answer(answer)
+    return bool(key) and f" {key} " in f" {normalise_answer(text)} "

@@ -1,0 +1,237 @@
+"""`adaptrag eval`: ask whole question sets with several strategies and set the numbers side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.default_command import DefaultCommandGroup
+from adaptrag_cli.cli.options import (
+    OUTPUT,
+    PLACES,
+    Agreement,
+    AgreementLimit,
+    Ais,
+    ConfigFile,
+    ContextLength,
+    ExcludeNumbers,
+    Floor,
+    Gate,
+    GpuLayers,
+    IndexDir,
+    JudgeModel,
+    Labels,
+    Model,
+    ModelsDir,
+    Neighbours,
+    Paths,
+    Reranker,
+    RetrieverOption,
+    SelectionOption,
+    Threshold,
+    Today,
+    TopK,
+    TopN,
+    typed_flags,
+)
+from adaptrag_cli.config import load_settings
+from adaptrag_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from adaptrag_cli.evaluation.plan import Plan
+
+_WHAT = "What is measured"
+_EPILOG = """
+[bold]Strategies with options[/bold] follow a colon: --strategies always,dtr,dtr:gate=false,dpr-ais:paths=query:ais=sum
+
+[bold]Examples[/bold]
+  adaptrag eval hotpot_dev_distractor_v1.json --limit 50 --strategies never,always,dtr
+  adaptrag eval questions.jsonl --index notes --out runs/notes --resume
+  adaptrag eval questions.jsonl --vary top_k=3,5 --vary encoder=all-minilm-l6-v2,bge-base-en-v1.5
+  adaptrag eval judge runs/notes:dtr runs/notes:always --judge-model qwen2.5-coder-1.5b-instruct
+  adaptrag report runs/notes --html report.html
+"""
+
+eval_app = typer.Typer(
+    cls=DefaultCommandGroup,
+    help="Ask question sets with several strategies, and set the numbers side by side.",
+    rich_markup_mode="rich",
+)
+
+
+@eval_app.command("run", epilog=_EPILOG)
+def run(
+    ctx: typer.Context,
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DATA...",
+            help="Question files: our JSONL, or the official files of HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, "
+            "NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, IIRC, PubMedQA, BioASQ, CAG.",
+        ),
+    ],
+    strategies: Annotated[
+        str,
+        typer.Option(metavar="A,B,C", help="Strategies, or all.", rich_help_panel=_WHAT),
+    ] = "never,always,dtr",
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Questions of each set.", rich_help_panel=_WHAT)
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="S", help="Which ones.", rich_help_panel=_WHAT)] = 0,
+    index: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Index that all sets are asked over.", rich_help_panel=_WHAT)
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="JSONL of passages; without it, those in DATA or in the X.corpus.jsonl beside X.questions.jsonl.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=A,B", help="A grid; may be repeated.", rich_help_panel=_WHAT),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the run.", rich_help_panel=OUTPUT)] = Path(
+        "adaptrag-run"
+    ),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.", rich_help_panel=OUTPUT)] = (
+        False
+    ),
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where texts and vectors are kept for reuse; by default in --out.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    batch: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=16,
+            help="Questions decoded together: up to 3 change no number.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = 3,
+    allow_inexact: Annotated[
+        bool,
+        typer.Option("--allow-inexact", help="Let --batch be more than 3: numbers may differ.", rich_help_panel=OUTPUT),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
+    ] = False,
+    threshold: Threshold = None,
+    retriever: RetrieverOption = None,
+    ais: Ais = None,
+    top_n: TopN = None,
+    top_k: TopK = None,
+    gate: Gate = None,
+    selection: SelectionOption = None,
+    paths: Paths = None,
+    agreement: Agreement = None,
+    agreement_limit: AgreementLimit = None,
+    exclude_numbers: ExcludeNumbers = None,
+    neighbours: Neighbours = None,
+    labels: Labels = None,
+    floor: Floor = None,
+    today: Today = None,
+    model: Model = None,
+    judge_model: JudgeModel = None,
+    reranker: Reranker = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Encoder of the indexes that are built.", rich_help_panel=PLACES)
+    ] = None,
+    gpu_layers: GpuLayers = None,
+    context_length: ContextLength = None,
+    index_dir: IndexDir = None,
+    models_dir: ModelsDir = None,
+    config: ConfigFile = None,
+) -> None:
+    """Ask question sets with several strategies, and set the numbers side by side.
+
+    Every answer is kept with its trace; stop with Ctrl-C and go on with --resume.
+    """
+    with reporting_errors():
+        from adaptrag_cli.evaluation import plan as planning
+        from adaptrag_cli.evaluation.formats.reading import load_questions
+        from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
+
+        if batch > MAX_EQUAL_LANES and not allow_inexact:
+            raise ConfigError(
+                f"--batch {batch}: more than {MAX_EQUAL_LANES} questions at once change numbers",
+                "add --allow-inexact if that does not matter",
+            )
+        specs = planning.all_strategies() if strategies == "all" else planning.parse_strategies(strategies)
+        settings = load_settings(flags=typed_flags(ctx), config_file=config)
+        sets = planning.with_unique_names([planning.sampled(load_questions(path), limit, seed) for path in data])
+        plan = planning.Plan(
+            settings=settings,
+            sets=sets,
+            strategies=specs,
+            cells=planning.parse_grid(vary or []),
+            out=out,
+            cache=cache or out / "cache.sqlite",
+            seed=seed,
+            limit=limit,
+            lanes=batch,
+            corpus=corpus,
+        )
+        _run(plan, resume=resume, as_json=as_json)
+
+
+def _run(plan: Plan, *, resume: bool, as_json: bool) -> None:
+    from adaptrag_cli.cli.eval_progress import watching_evaluation
+    from adaptrag_cli.evaluation.run import evaluate
+
+    for question_set in plan.sets:
+        for note in question_set.notes:
+            typer.echo(f"{question_set.name}: {note}", err=True)
+    with watching_evaluation() as watcher:
+        run_data = evaluate(plan, watcher, resume=resume)
+    if as_json:
+        from adaptrag_cli.evaluation.summary import as_document
+
+        print(json.dumps(as_document(run_data), ensure_ascii=False, indent=2))
+        return
+    from adaptrag_cli.report.terminal_form import print_tables
+
+    print_tables(run_data, sys.stdout)
+
+
+@eval_app.command("judge")
+def judge(
+    first: Annotated[str, typer.Argument(metavar="A", help="RUN, or RUN:STRATEGY.", show_default=False)],
+    second: Annotated[str, typer.Argument(metavar="B", help="RUN, or RUN:STRATEGY.", show_default=False)],
+    judge_model: JudgeModel = None,
+    gpu_layers: GpuLayers = None,
+    context_length: ContextLength = None,
+    models_dir: ModelsDir = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Let a model judge which of two strategies' answers is better, in both orders: wins, draws and losses of A.
+
+    Each pair is shown with the right answer. A verdict that turns round with the order is a draw.
+    """
+    with reporting_errors():
+        settings = load_settings(
+            flags={
+                "models.answer": judge_model,
+                "models.dir": models_dir,
+                "models.gpu_layers": gpu_layers,
+                "models.context_length": context_length,
+            },
+            config_file=config,
+        )
+        from adaptrag_cli.cli.pairwise import judge_runs
+
+        judge_runs(first, second, settings, as_json=as_json)

@@ -1,0 +1,91 @@
+"""`adaptrag eval judge`: open two runs and a judge, show progress, and print who wins how often."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+
+from adaptrag_cli.cli.boundary import say
+from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
+from adaptrag_cli.config import Settings
+from adaptrag_cli.errors import ConfigError, RunCancelled
+from adaptrag_cli.evaluation.pairwise import PairwiseRow, judge_pairs, pairs_to_judge, summarise_verdicts
+from adaptrag_cli.evaluation.results import RunData, read_run
+from adaptrag_cli.evaluation.statistics import Interval
+
+_EVERY = 25
+
+
+def judge_runs(first: str, second: str, settings: Settings, *, as_json: bool) -> None:
+    """Judge all questions that both were asked, and print the table.
+
+    Raises:
+        AdaptRAGError: a run, a strategy or the judge cannot be used, or the person stopped.
+    """
+    (ours, our_label), (theirs, their_label) = _open(first), _open(second)
+    pairs = pairs_to_judge(ours, our_label, theirs, their_label)
+    from adaptrag_cli.session import load_model, model_load_of
+
+    model = load_model(model_load_of(settings), say)
+    try:
+        with cancelling_on_interrupt(model.cancel) as interruption:
+            verdicts = []
+            for verdict in judge_pairs(pairs, model, should_stop=lambda: interruption.is_requested):
+                verdicts.append(verdict)
+                if len(verdicts) % _EVERY == 0:
+                    say(f"{len(verdicts):,} of {len(pairs):,} judged")
+            if interruption.is_requested:
+                raise RunCancelled("stopped")
+    finally:
+        model.close()
+    rows = summarise_verdicts(verdicts)
+    if as_json:
+        document = {
+            "first": our_label,
+            "second": their_label,
+            "judge": settings.models.answer,
+            "rows": msgspec.to_builtins(rows),
+            "verdicts": msgspec.to_builtins(verdicts),
+        }
+        print(json.dumps(document, ensure_ascii=False, indent=2))
+        return
+    _print(rows, our_label, their_label)
+
+
+def _open(name: str) -> tuple[RunData, str]:
+    """Read `RUN:STRATEGY`; a run with one strategy needs no name of it."""
+    folder, sign, label = name.partition(":")
+    run = read_run(Path(folder))
+    labels = [spec.label for spec in run.manifest.strategies]
+    if sign:
+        return run, label
+    if len(labels) > 1:
+        raise ConfigError(f"{folder} holds several strategies", f"name one: {folder}:{labels[0]}")
+    return run, labels[0]
+
+
+def _print(rows: tuple[PairwiseRow, ...], first: str, second: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{first} against {second}", title_justify="left", box=None)
+    for name in ("set", "questions", f"{first} better", "equal", f"{second} better", "turned round", "same answer"):
+        table.add_column(name, justify="left" if name == "set" else "right")
+    for row in rows:
+        table.add_row(
+            row.set,
+            str(row.n),
+            _share(row.win),
+            _share(row.equal),
+            _share(row.loss),
+            f"{row.contrary:.0%}",
+            f"{row.identical:.0%}",
+        )
+    Console(file=sys.stdout, markup=False, highlight=False).print(table)
+
+
+def _share(interval: Interval) -> str:
+    return f"{interval.mean:.0%} ({interval.low:.0%} to {interval.high:.0%})"

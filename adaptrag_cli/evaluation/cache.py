@@ -1,0 +1,85 @@
+"""Work that several strategies share, kept on disk under the digest of its inputs.
+
+Everything here is a pure function of its key: greedy generations of a model's weights for a prompt's tokens, log
+probabilities of labels, vectors of texts, hits of a search. So a strategy that asks for what another has computed gets
+the same bytes, a run that was killed starts where it was, and the file may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from adaptrag_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Kind = Literal["generation", "labels", "vector", "chunk_vector", "search"]
+_FORMAT = 1
+
+
+def digest(*parts: object) -> bytes:
+    """The key of a computation: a digest of its inputs, in order."""
+    encoded = msgspec.msgpack.encode([part if not isinstance(part, frozenset) else sorted(part) for part in parts])
+    return hashlib.blake2b(encoded, digest_size=20).digest()
+
+
+class EvaluationCache:
+    """Bytes by kind and digest."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file.
+
+        Raises:
+            ConfigError: it cannot be opened, or is no cache.
+        """
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None)  # every statement is its own transaction
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS entries"
+                " (kind TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"{path} cannot be used as a cache: {error}", "delete it, or give another --cache"
+            ) from error
+
+    def get(self, kind: Kind, key: bytes) -> bytes | None:
+        """What was stored, or None."""
+        row = self._db.execute("SELECT value FROM entries WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+        return bytes(row[0]) if row is not None else None
+
+    def put(self, kind: Kind, key: bytes, value: bytes) -> None:
+        """Store; the first value stands."""
+        self._db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (kind, key, value))
+
+    def text_vector(self, encoder: str, text: str) -> NDArray[np.float32] | None:
+        """The vector that an encoder (by the digest of its fingerprint) gave a query text."""
+        return _as_vector(self.get("vector", digest(encoder, text)))
+
+    def chunk_vector(self, index_fingerprint: str, chunk_id: str) -> NDArray[np.float32] | None:
+        """The stored vector of a chunk that some strategy of a run has scored, or that is gold."""
+        return _as_vector(self.get("chunk_vector", digest(index_fingerprint, chunk_id)))
+
+    def put_chunk_vector(self, index_fingerprint: str, chunk_id: str, vector: NDArray[np.float32]) -> None:
+        """Keep a chunk's vector for the figures of the report."""
+        self.put("chunk_vector", digest(index_fingerprint, chunk_id), vector.astype("<f4").tobytes())
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _as_vector(value: bytes | None) -> NDArray[np.float32] | None:
+    import numpy as np
+
+    return None if value is None else np.frombuffer(value, dtype="<f4")

@@ -1,0 +1,266 @@
+"""Model, encoder and store that look into the evaluation's cache first, and the clock that stays honest about it.
+
+A strategy sees the usual protocols. What comes from the cache is credited to the clock with the time that it took when
+it was computed, so the seconds of a run are those of a run on its own, whichever strategy went first. Texts that are
+decoded in one batch are each charged their share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from adaptrag_cli.documents.base import Chunk
+from adaptrag_cli.evaluation.cache import EvaluationCache, digest
+from adaptrag_cli.index.store import Freshness, Hit, Store
+from adaptrag_cli.models.base import (
+    Encoder,
+    EncoderFingerprint,
+    Generation,
+    LabelScores,
+    LanguageModel,
+    ModelInfo,
+    Prompt,
+    Token,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class WorkClock:
+    """Seconds that the work of one run takes: real ones outside the model, charged ones for what the model did."""
+
+    def __init__(self) -> None:
+        self._excluded = 0.0
+        self._charged = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() - self._excluded + self._charged
+
+    def exclude(self, seconds: float) -> None:
+        """Do not count time that passed: another question's tokens were decoded in it, too."""
+        self._excluded += seconds
+
+    def charge(self, seconds: float) -> None:
+        """Count time that this run's work takes, whether it passed now or when it was first done."""
+        self._charged += seconds
+
+
+_generation_decoder: msgspec.msgpack.Decoder[Generation] = msgspec.msgpack.Decoder(Generation)
+_labels_decoder: msgspec.msgpack.Decoder[LabelScores] = msgspec.msgpack.Decoder(LabelScores)
+
+
+class CachedModel:
+    """A `LanguageModel` that computes only what is not in the cache. Closing it leaves the model to its owner."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        cache: EvaluationCache,
+        clock: WorkClock,
+        *,
+        at_once: bool = False,
+        variant: str = "",
+    ) -> None:
+        """
+        Args:
+            at_once: write a whole text before its first token is given, for a model that several runs share.
+            variant: what else decides the numbers, such as a batch that is not bit-equal.
+        """
+        self._model = model
+        self._cache = cache
+        self._clock = clock
+        self._at_once = at_once
+        info = model.info
+        self._identity = (
+            info.fingerprint,
+            version("llama-cpp-python"),
+            info.gpu_layers_used,
+            # A GPU's numbers depend on the batch; a CPU's on neither threads nor context length.
+            variant,
+        )
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._model.info
+
+    def build_prompt(self, user_text: str) -> Prompt:
+        return self._model.build_prompt(user_text)
+
+    def generate(
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+    ) -> Generator[Token, None, Generation]:
+        """Yield tokens, remembered or new; return the whole."""
+        key = digest(*self._identity, prompt.token_ids, max_tokens, tuple(stop))
+        stored = self._cache.get("generation", key)
+        if stored is not None:
+            return self._remembered(_generation_decoder.decode(stored))
+        computing = self._computed(self._model.generate(prompt, max_tokens=max_tokens, stop=stop), key)
+        return _replayed(_drained(computing)) if self._at_once else computing
+
+    def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
+        """Log-probabilities of labels, remembered or new."""
+        key = digest(*self._identity, prompt.token_ids, tuple(labels))
+        stored = self._cache.get("labels", key)
+        if stored is not None:
+            seconds, scores = msgspec.msgpack.decode(stored, type=tuple[float, LabelScores])
+            self._clock.charge(seconds)
+            return scores
+        started = time.monotonic()
+        scores = self._model.label_logprobs(prompt, labels)
+        self._cache.put("labels", key, msgspec.msgpack.encode((time.monotonic() - started, scores)))
+        return scores
+
+    def forget(self) -> None:
+        self._model.forget()
+
+    def cancel(self) -> None:
+        self._model.cancel()
+
+    def close(self) -> None:
+        """Nothing is closed: the model is shared."""
+
+    def _remembered(self, generation: Generation) -> Generator[Token, None, Generation]:
+        self._clock.charge(generation.seconds)
+        return (yield from _replayed(generation))
+
+    def _computed(self, tokens: Generator[Token, None, Generation], key: bytes) -> Generator[Token, None, Generation]:
+        try:
+            while True:
+                started = time.monotonic()
+                try:
+                    token = next(tokens)
+                finally:
+                    self._clock.exclude(time.monotonic() - started)
+                yield token
+        except StopIteration as done:
+            generation: Generation = done.value
+        finally:
+            tokens.close()
+        self._clock.charge(generation.seconds)
+        self._cache.put("generation", key, msgspec.msgpack.encode(generation))
+        return generation
+
+
+def _drained(tokens: Generator[Token, None, Generation]) -> Generation:
+    while True:
+        try:
+            next(tokens)
+        except StopIteration as done:
+            generation: Generation = done.value
+            return generation
+
+
+def _replayed(generation: Generation) -> Generator[Token, None, Generation]:
+    yield from generation.tokens
+    return generation
+
+
+class CachedEncoder:
+    """An `Encoder` whose query vectors are computed once."""
+
+    def __init__(self, encoder: Encoder, cache: EvaluationCache, clock: WorkClock) -> None:
+        self._encoder = encoder
+        self._cache = cache
+        self._clock = clock
+        self.identity = encoder_identity(encoder.fingerprint)
+
+    @property
+    def fingerprint(self) -> EncoderFingerprint:
+        return self._encoder.fingerprint
+
+    @property
+    def tokenizer_path(self) -> Path:
+        return self._encoder.tokenizer_path
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (len(texts), dimension)."""
+        import numpy as np
+
+        return np.stack([self._query_vector(text) for text in texts])
+
+    def encode_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self._encoder.encode_documents(texts)
+
+    def _query_vector(self, text: str) -> NDArray[np.float32]:
+        stored = self._cache.text_vector(self.identity, text)
+        if stored is not None:
+            return stored
+        vector: NDArray[np.float32] = self._encoder.encode_queries([text])[0]
+        self._cache.put("vector", digest(self.identity, text), vector.astype("<f4").tobytes())
+        return vector
+
+
+def encoder_identity(fingerprint: EncoderFingerprint) -> str:
+    """Digest of everything that decides an encoder's vectors."""
+    return digest(asdict(fingerprint)).hex()
+
+
+class CachedStore:
+    """A `Store` whose searches are made once."""
+
+    def __init__(self, store: Store, cache: EvaluationCache) -> None:
+        self._store = store
+        self._cache = cache
+
+    @property
+    def name(self) -> str:
+        return self._store.name
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    @property
+    def fingerprint(self) -> str:
+        return self._store.fingerprint
+
+    @property
+    def encoder(self) -> EncoderFingerprint:
+        return self._store.encoder
+
+    @property
+    def chunk_count(self) -> int:
+        return self._store.chunk_count
+
+    @property
+    def body_only(self) -> bool:
+        return self._store.body_only
+
+    def chunk(self, row: int) -> Chunk:
+        return self._store.chunk(row)
+
+    def dense_search(self, vector: NDArray[np.float32], n: int) -> tuple[Hit, ...]:
+        """The n rows with the largest inner product."""
+        key = digest(self.fingerprint, "dense", vector.tobytes(), n)
+        return self._once(key, lambda: self._store.dense_search(vector, n))
+
+    def sparse_search(self, text: str, n: int) -> tuple[Hit, ...]:
+        """The n rows with the largest positive BM25 score."""
+        return self._once(digest(self.fingerprint, "sparse", text, n), lambda: self._store.sparse_search(text, n))
+
+    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        """Stored unit vectors; each is kept for the figures of the report, which may be drawn without the index."""
+        vectors = self._store.vectors(rows)
+        for row, vector in zip(rows, vectors, strict=True):
+            self._cache.put_chunk_vector(self.fingerprint, self.chunk(row).chunk_id, vector)
+        return vectors
+
+    def freshness(self) -> Freshness:
+        return self._store.freshness()
+
+    def _once(self, key: bytes, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
+        stored = self._cache.get("search", key)
+        if stored is not None:
+            return msgspec.msgpack.decode(stored, type=tuple[Hit, ...])
+        hits = search()
+        self._cache.put("search", key, msgspec.msgpack.encode(hits))
+        return hits

@@ -1,0 +1,139 @@
+"""What is to be measured: strategies with options, question sets with corpora, and the cells of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from adaptrag_cli.config import Settings, setting_names, with_overrides
+from adaptrag_cli.errors import ConfigError, UnknownName
+from adaptrag_cli.evaluation.questions import QuestionSet
+from adaptrag_cli.evaluation.results import StrategySpec
+from adaptrag_cli.events import Scalar
+from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
+from adaptrag_cli.strategies.base import load_strategy
+from adaptrag_cli.strategies.table import strategy_names
+
+_SHORT = {name.partition(".")[2]: name for name in setting_names()} | {"model": "models.answer"}
+"""Settings by the short name that `--strategies` and `--vary` use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One evaluation."""
+
+    settings: Settings
+    sets: tuple[QuestionSet, ...]
+    """Already sampled."""
+    strategies: tuple[StrategySpec, ...]
+    cells: tuple[CellPlan, ...]
+    out: Path
+    cache: Path
+    seed: int
+    limit: int | None
+    lanes: int = MAX_EQUAL_LANES
+    corpus: Path | None = None
+    """One corpus for all sets."""
+    build_indexes: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPlan:
+    """One combination of varied settings."""
+
+    name: str
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, base: Settings) -> Settings:
+        """The base settings with this cell's values."""
+        return with_overrides(base, {name: (value, "--vary") for name, value in self.overrides.items()})
+
+
+def parse_strategies(text: str) -> tuple[StrategySpec, ...]:
+    """Read `never,always,dpr-ais:paths=query:ais=sum`; an option follows its strategy after a colon.
+
+    Raises:
+        ConfigError: a name, an option or a value is wrong, or a label stands twice.
+    """
+    specs = [_spec(part.strip()) for part in text.split(",") if part.strip()]
+    if not specs:
+        raise ConfigError("--strategies names none", f"known: {', '.join(strategy_names())}")
+    labels = [spec.label for spec in specs]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--strategies names {twice!r} twice", "name each once")
+    return tuple(specs)
+
+
+def all_strategies() -> tuple[StrategySpec, ...]:
+    """Every strategy with its defaults."""
+    return tuple(StrategySpec(label=name, strategy=name) for name in strategy_names())
+
+
+def settings_of(spec: StrategySpec, base: Settings) -> Settings:
+    """The settings under which a strategy runs."""
+    values: dict[str, tuple[object, str]] = {"ask.strategy": (spec.strategy, "--strategies")}
+    values |= {name: (value, "--strategies") for name, value in spec.overrides.items()}
+    return with_overrides(base, values)
+
+
+def parse_grid(varied: Sequence[str]) -> tuple[CellPlan, ...]:
+    """Read `top_k=3,5` and `encoder=a,b` into all their combinations; none gives the one cell `base`.
+
+    Raises:
+        ConfigError: a name or value is wrong.
+    """
+    axes: list[list[tuple[str, str]]] = []
+    for text in varied:
+        name, sign, values = text.partition("=")
+        if not sign or not values.strip(","):
+            raise ConfigError(f"--vary {text!r} names no values", "write it as --vary top_k=3,5")
+        dotted = _dotted(name.strip(), "--vary")
+        axes.append([(dotted, value.strip()) for value in values.split(",") if value.strip()])
+    if not axes:
+        return (CellPlan(name="base"),)
+    return tuple(
+        CellPlan(name=",".join(f"{_short(name)}={value}" for name, value in combination), overrides=dict(combination))
+        for combination in product(*axes)
+    )
+
+
+def _spec(text: str) -> StrategySpec:
+    name, *options = text.split(":")
+    load_strategy(name)
+    overrides: dict[str, Scalar] = {}
+    for option in options:
+        key, sign, value = option.partition("=")
+        if not sign:
+            raise ConfigError(f"--strategies {text!r}: {option!r} has no value", "write it as NAME:option=value")
+        overrides[_dotted(key, "--strategies")] = value
+    return StrategySpec(label=text, strategy=name, overrides=overrides)
+
+
+def _dotted(name: str, flag: str) -> str:
+    if name in setting_names():
+        return name
+    if name not in _SHORT:
+        raise UnknownName(f"setting of {flag}", name, _SHORT)
+    return _SHORT[name]
+
+
+def _short(dotted: str) -> str:
+    return next(short for short, name in _SHORT.items() if name == dotted)
+
+
+def sampled(question_set: QuestionSet, limit: int | None, seed: int) -> QuestionSet:
+    """The questions that are asked."""
+    return question_set if limit is None else question_set.sample(limit, seed)
+
+
+def with_unique_names(sets: Sequence[QuestionSet]) -> tuple[QuestionSet, ...]:
+    """Sets of the same name are told apart by number."""
+    names: dict[str, int] = {}
+    result = []
+    for question_set in sets:
+        count = names[question_set.name] = names.get(question_set.name, 0) + 1
+        result.append(question_set if count == 1 else replace(question_set, name=f"{question_set.name}-{count}"))
+    return tuple(result)

@@ -1,0 +1,409 @@
+"""Ask every question with every strategy, once; keep what was computed; go on where a run was stopped.
+
+Questions go in groups as large as the batch, and each group through all strategies before the next one: so a run that
+is stopped has asked the same questions of every strategy. Inside a group the runs advance in lock-step, which lets the
+model decode them together (`models/lanes.py`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import platform
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+from adaptrag_cli import __version__, engine
+from adaptrag_cli.calibration import overlap, question_digest
+from adaptrag_cli.disk import only_process, replace_durably
+from adaptrag_cli.errors import ConfigError, RunCancelled
+from adaptrag_cli.evaluation.cache import EvaluationCache
+from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
+from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
+from adaptrag_cli.evaluation.own_passages import OwnPassages, rows_by_document
+from adaptrag_cli.evaluation.plan import CellPlan, Plan, settings_of
+from adaptrag_cli.evaluation.questions import Question, QuestionSet
+from adaptrag_cli.evaluation.results import (
+    MANIFEST,
+    TRACES,
+    Cell,
+    Manifest,
+    Result,
+    ResultLog,
+    RunData,
+    SetInfo,
+    StrategySpec,
+    drop_torn_line,
+    read_manifest,
+    read_results,
+    read_run,
+    write_manifest,
+)
+from adaptrag_cli.evaluation.scoring import score_run
+from adaptrag_cli.events import Event, RunFailed, encode_event
+from adaptrag_cli.index.build import BuildProgress
+from adaptrag_cli.models.base import LanguageModel
+from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
+from adaptrag_cli.retrieval import Retriever
+from adaptrag_cli.session import ModelLoad, OpenIndex, load_model, load_models, plan_session, resources_of
+from adaptrag_cli.session import Plan as SessionPlan
+from adaptrag_cli.strategies.base import Resources
+
+_VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
+_SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})
+"""What fails for one question with these would fail for all."""
+
+
+class Watcher(Protocol):
+    """What a front end is told, and asked."""
+
+    def note(self, text: str) -> None:
+        """Something takes time."""
+        ...
+
+    def indexing(self, progress: BuildProgress) -> None: ...
+
+    def began(self, total: int, done: int) -> None:
+        """So many answers are wanted, and so many were there already."""
+        ...
+
+    def answered(self, result: Result) -> None: ...
+
+    def should_stop(self) -> bool: ...
+
+    def cancels(self, cancel: Callable[[], None]) -> None:
+        """Call this, from any thread, when the person stops."""
+        ...
+
+
+def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
+    """Do what is not done yet of a plan, and return the whole run.
+
+    Raises:
+        ConfigError: the folder holds another run, or this one without `resume`; or a strategy cannot be asked at all.
+        RunCancelled: the person stopped it; what is answered is kept.
+        AdaptRAGError: a model or an index cannot be used.
+    """
+    plan.out.mkdir(parents=True, exist_ok=True)
+
+    def busy(pid: str) -> ConfigError:
+        return ConfigError(f"{plan.out} is being written by process {pid}", "wait for it, or give another --out")
+
+    with only_process(plan.out, "run", busy), closing(EvaluationCache(plan.cache)) as cache:
+        before = _earlier(plan, resume)
+        drop_torn_line(plan.out)
+        done = {result.key for result in read_results(plan.out)}
+        questions = sum(len(question_set.questions) for question_set in plan.sets)
+        watcher.began(len(plan.cells) * len(plan.strategies) * questions, len(done))
+        cells = {cell.name: cell for cell in before.cells} if before else {}
+        with closing(ResultLog(plan.out)) as log:
+            for cell_plan in plan.cells:
+                with closing(_OpenCell(plan, cell_plan, cache, watcher)) as cell:
+                    _require_same_cell(cells.get(cell_plan.name), cell.description, plan.out)
+                    cells[cell_plan.name] = cell.description
+                    write_manifest(plan.out, _manifest(plan, tuple(cells.values()), before))
+                    cell.ask_all(log, done)
+    return read_run(plan.out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lane:
+    """One of the questions that are decoded together."""
+
+    model: LanguageModel
+    clock: WorkClock
+    use: Resources
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """A strategy that can be asked."""
+
+    spec: StrategySpec
+    plan: SessionPlan
+    lanes: tuple[_Lane, ...]
+
+
+class _OpenCell:
+    """One cell of the grid with its models and indexes open."""
+
+    def __init__(self, plan: Plan, cell_plan: CellPlan, cache: EvaluationCache, watcher: Watcher) -> None:
+        self._plan = plan
+        self._name = cell_plan.name
+        self._cache = cache
+        self._watcher = watcher
+        self._settings = cell_plan.settings(plan.settings)
+        self._session_plans = {s.label: plan_session(settings_of(s, self._settings)) for s in plan.strategies}
+        load = next(iter(self._session_plans.values())).load
+        self._indexes = {s.name: self._open_index(s) for s in plan.sets}
+        self._require_corpora()
+        self._lanes = load_models(load, plan.lanes, watcher.note)
+        self._judges: dict[ModelLoad, LanguageModel] = {}
+        watcher.cancels(self._lanes[0].cancel)
+        info = self._lanes[0].info
+        calibrated = next(iter(self._session_plans.values())).calibrated
+        queries = [question.text for question_set in plan.sets for question in question_set.questions]
+        is_bit_equal = plan.lanes <= MAX_EQUAL_LANES
+        self._variant = "" if is_bit_equal else f"batch of {plan.lanes}"
+        self.description = Cell(
+            name=cell_plan.name,
+            overrides=dict(cell_plan.overrides),
+            model=info.name,
+            model_fingerprint=info.fingerprint,
+            encoder=self._settings.models.encoder,
+            encoder_identity=next(
+                (encoder_identity(o.retriever.encoder.fingerprint) for o in self._indexes.values() if o), ""
+            ),
+            calibration=calibrated.source if calibrated else "",
+            calibrated_on=overlap(calibrated, queries) if calibrated else 0,
+            indexes={
+                name: opened.retriever.store.fingerprint if opened else "" for name, opened in self._indexes.items()
+            },
+            settings={label: p.rows for label, p in self._session_plans.items()},
+            lanes=plan.lanes,
+            is_bit_equal=is_bit_equal,
+        )
+
+    def ask_all(self, log: ResultLog, done: set[tuple[str, str, str, str]]) -> None:
+        """Ask what is not done, set by set."""
+        for question_set in self._plan.sets:
+            questions = question_set.questions
+            ready = [self._ready(spec, question_set) for spec in self._plan.strategies]
+            rows = self._rows_by_document(question_set)
+            self._keep_gold_vectors(question_set, rows)
+            for start in range(0, len(questions), self._plan.lanes):
+                group = questions[start : start + self._plan.lanes]
+                for strategy in ready:
+                    missing = [q for q in group if self._key(question_set, strategy.spec, q) not in done]
+                    if missing:
+                        self._ask_group(question_set, strategy, missing, rows, log)
+
+    def close(self) -> None:
+        """Free the models' memory."""
+        for model in (*self._lanes, *self._judges.values()):
+            model.close()
+
+    def _ask_group(
+        self,
+        question_set: QuestionSet,
+        strategy: _Ready,
+        questions: Sequence[Question],
+        rows: Mapping[str, tuple[int, ...]],
+        log: ResultLog,
+    ) -> None:
+        runs: list[Generator[Event, None, None]] = []
+        for question, lane in zip(questions, strategy.lanes, strict=False):
+            lane.model.forget()
+            use = replace(lane.use, facts=question.meta, retriever=_own(lane.use.retriever, question, rows))
+            run = engine.Run(query=question.text, settings=strategy.plan.rows, peek=False)
+            runs.append(engine.answer(run, strategy.plan.strategy, use, clock=lane.clock))
+        for question, events in zip(questions, self._in_lock_step(runs), strict=True):
+            self._require_possible(strategy, events)
+            trace = self._trace_path(question_set, strategy.spec, question)
+            _write_trace(self._plan.out / trace, events)
+            result = score_run(
+                events,
+                question,
+                cell=self._name,
+                set_name=question_set.name,
+                label=strategy.spec.label,
+                trace=str(trace),
+            )
+            log.append(result)
+            self._watcher.answered(result)
+
+    def _in_lock_step(self, runs: Sequence[Generator[Event, None, None]]) -> list[list[Event]]:
+        """Take an event of each run in turn until all have ended."""
+        events: list[list[Event]] = [[] for _ in runs]
+        going = dict(enumerate(runs))
+        try:
+            while going:
+                for i, run in list(going.items()):
+                    if self._watcher.should_stop():
+                        raise RunCancelled("stopped; go on with the same command and --resume")
+                    try:
+                        events[i].append(next(run))
+                    except StopIteration:
+                        del going[i]
+        finally:
+            for run in runs:
+                run.close()
+        return events
+
+    def _require_possible(self, strategy: _Ready, events: Sequence[Event]) -> None:
+        """A failure that every question would share ends the evaluation; another is a wrong answer."""
+        end = events[-1]
+        if isinstance(end, RunFailed):
+            if self._watcher.should_stop() or end.error == RunCancelled.__name__:
+                raise RunCancelled("stopped; go on with the same command and --resume")
+            if end.error in _SHARED_FAILURES:
+                raise ConfigError(f"{strategy.spec.label}: {end.message}", end.hint)
+
+    def _ready(self, spec: StrategySpec, question_set: QuestionSet) -> _Ready:
+        plan = self._session_plans[spec.label]
+        settings = settings_of(spec, self._settings)
+        judge = self._judge(plan.judge)
+        opened = self._indexes[question_set.name]
+        lanes = []
+        for lane in self._lanes:
+            clock = WorkClock()
+            model = CachedModel(lane, self._cache, clock, variant=self._variant)
+            lanes.append(
+                _Lane(
+                    model=lane,
+                    clock=clock,
+                    use=resources_of(
+                        plan,
+                        settings,
+                        model=model,
+                        judge=CachedModel(judge, self._cache, clock, at_once=True) if judge is not None else None,
+                        retriever=self._retriever(opened, clock) if opened is not None else None,
+                        rule=None,  # the papers' methods never abstain
+                    ),
+                )
+            )
+        return _Ready(spec=spec, plan=plan, lanes=tuple(lanes))
+
+    def _retriever(self, opened: OpenIndex, clock: WorkClock) -> Retriever:
+        real = opened.retriever
+        store = CachedStore(real.store, self._cache)
+        return Retriever(store, CachedEncoder(real.encoder, self._cache, clock), deleted=real.deleted)
+
+    def _judge(self, load: ModelLoad | None) -> LanguageModel | None:
+        if load is None:
+            return None
+        if load not in self._judges:
+            self._judges[load] = load_model(load, self._watcher.note)
+        return self._judges[load]
+
+    def _open_index(self, question_set: QuestionSet) -> OpenIndex | None:
+        return open_corpus(
+            question_set,
+            self._settings,
+            corpus=corpus_file(question_set, self._plan.corpus, self._plan.out),
+            on_note=self._watcher.note,
+            on_progress=self._watcher.indexing,
+            should_stop=self._watcher.should_stop,
+        )
+
+    def _require_corpora(self) -> None:
+        for name, opened in self._indexes.items():
+            if opened is not None:
+                continue
+            needy = [label for label, plan in self._session_plans.items() if plan.strategy.needs_index]
+            if needy:
+                raise ConfigError(
+                    f"{name} has no corpus, and {', '.join(needy)} need one",
+                    "give --index NAME or --corpus FILE, or --strategies never",
+                )
+
+    def _rows_by_document(self, question_set: QuestionSet) -> Mapping[str, tuple[int, ...]]:
+        opened = self._indexes[question_set.name]
+        return rows_by_document(opened.retriever.store) if opened is not None else {}
+
+    def _keep_gold_vectors(self, question_set: QuestionSet, rows: Mapping[str, tuple[int, ...]]) -> None:
+        """Keep what the report draws of passages that no search finds; the index may be gone by then."""
+        opened = self._indexes[question_set.name]
+        if opened is None:
+            return
+        store = CachedStore(opened.retriever.store, self._cache)
+        gold = {document for question in question_set.questions for document in question.gold_ids}
+        found = [row for document in sorted(gold) for row in rows.get(document, ())]
+        if found:
+            store.vectors(found)
+
+    def _key(self, question_set: QuestionSet, spec: StrategySpec, question: Question) -> tuple[str, str, str, str]:
+        return (self._name, question_set.name, spec.label, question.id)
+
+    def _trace_path(self, question_set: QuestionSet, spec: StrategySpec, question: Question) -> Path:
+        name = f"{_file_name(question.id)}.jsonl.gz"
+        return Path(TRACES) / _file_name(self._name) / _file_name(question_set.name) / _file_name(spec.label) / name
+
+
+def _own(retriever: Retriever | None, question: Question, rows: Mapping[str, tuple[int, ...]]) -> Retriever | None:
+    """Narrow the search to the question's own passages where it has some."""
+    if retriever is None or not question.own_passages:
+        return retriever
+    own = [row for document in question.own_passages for row in rows.get(document, ())]
+    return Retriever(OwnPassages(retriever.store, own), retriever.encoder, deleted=retriever.deleted)
+
+
+def _file_name(text: str) -> str:
+    """A name that every file system takes; a digest keeps what was changed apart."""
+    plain = re.sub(r"[^A-Za-z0-9._=+-]", "_", text)[:80].strip(".") or "_"
+    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _write_trace(path: Path, events: Sequence[Event]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(encode_event(event) + b"\n" for event in events)
+    replace_durably(path, gzip.compress(lines, mtime=0))
+
+
+def _earlier(plan: Plan, resume: bool) -> Manifest | None:
+    """The manifest of a run that is to be continued.
+
+    Raises:
+        ConfigError: there is one and it was not asked to be continued, or it measures something else.
+    """
+    if not (plan.out / MANIFEST).exists():
+        return None
+    if not resume:
+        raise ConfigError(f"{plan.out} holds an evaluation already", "continue it with --resume, or give another --out")
+    before = read_manifest(plan.out)
+    if before.sets != _set_infos(plan):
+        raise ConfigError(f"{plan.out} asks other questions", "give the DATA, --limit and --seed it was begun with")
+    return before
+
+
+def _require_same_cell(before: Cell | None, now: Cell, out: Path) -> None:
+    """Refuse to mix numbers of two set-ups in one folder; new strategies may join.
+
+    Raises:
+        ConfigError: naming what differs.
+    """
+    if before is None:
+        return
+    for what in ("model_fingerprint", "encoder", "indexes", "lanes"):
+        if getattr(before, what) != getattr(now, what):
+            raise ConfigError(
+                f"{out} was begun with another {what.replace('_', ' ')}", "give the settings it was begun with"
+            )
+    for label, rows in before.settings.items():
+        if label in now.settings and now.settings[label] != rows:
+            raise ConfigError(f"{out} asked {label} with other settings", "give the settings it was begun with")
+
+
+def _manifest(plan: Plan, cells: tuple[Cell, ...], before: Manifest | None) -> Manifest:
+    specs = {spec.label: spec for spec in (*(before.strategies if before else ()), *plan.strategies)}
+    return Manifest(
+        created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
+        adaptrag_version=__version__,
+        versions={name: version(name) for name in _VERSIONS},
+        machine=f"{platform.system()} {platform.machine()}, {platform.processor() or 'unknown processor'}",
+        seed=plan.seed,
+        limit=plan.limit,
+        sets=_set_infos(plan),
+        strategies=tuple(specs.values()),
+        cells=cells,
+        cache=str(plan.cache.relative_to(plan.out)) if plan.cache.is_relative_to(plan.out) else str(plan.cache),
+    )
+
+
+def _set_infos(plan: Plan) -> tuple[SetInfo, ...]:
+    return tuple(
+        SetInfo(
+            name=question_set.name,
+            format=question_set.format,
+            fingerprint=question_set.fingerprint,
+            questions=tuple(question.id for question in question_set.questions),
+            digests=tuple(question_digest(question.text) for question in question_set.questions),
+        )
+        for question_set in plan.sets
+    )

@@ -1,0 +1,140 @@
+"""From the events of one run and its question to one `Result`. A pure function: traces can be scored again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from adaptrag_cli.evaluation.metrics import (
+    all_gold_at_k,
+    answer_in_text,
+    contains_gold,
+    exact_match,
+    f1,
+    f1_first_gold,
+    recall_at_k,
+)
+from adaptrag_cli.evaluation.questions import Question
+from adaptrag_cli.evaluation.results import Result, ScoredChunk
+from adaptrag_cli.events import (
+    ChunksSelected,
+    Counts,
+    DecisionMade,
+    Event,
+    EvidenceJudged,
+    GenerationFinished,
+    PathName,
+    PathRetrieved,
+    Phase,
+    PseudoContextWritten,
+    RunFailed,
+    RunFinished,
+    UncertaintyMeasured,
+    tagged_answer,
+)
+
+_Kind = TypeVar("_Kind", bound=Event)
+
+
+def score_run(
+    events: Sequence[Event], question: Question, *, cell: str, set_name: str, label: str, trace: str
+) -> Result:
+    """Score a finished run against its question's gold answers and passages."""
+    end = events[-1]
+    finished = end if isinstance(end, RunFinished) else None
+    answer = finished.answer if finished is not None and finished.answer_source != "none" else ""
+    counts = finished.counts if finished is not None else Counts()
+    draft = _draft(events)
+    decision = _last(events, DecisionMade)
+    selected = _last(events, ChunksSelected)
+    retrieved = decision is not None and decision.retrieve
+    kept = [c for c in selected.candidates if c.kept] if selected is not None else []
+    documents = tuple(c.document for c in kept)
+    judged = _last(events, EvidenceJudged)
+    measured = next((e for e in events if isinstance(e, UncertaintyMeasured)), None)
+    pseudo_context = _last(events, PseudoContextWritten)
+    return Result(
+        cell=cell,
+        set=set_name,
+        strategy=label,
+        question_id=question.id,
+        query=question.text,
+        golds=question.answers,
+        meta=dict(question.meta),
+        prediction=answer,
+        source=finished.answer_source if finished is not None else "none",
+        failure=end.message if isinstance(end, RunFailed) else "",
+        em=float(exact_match(answer, question.answers)),
+        f1=f1(answer, question.answers),
+        f1_first_gold=f1_first_gold(answer, question.answers),
+        acc=float(contains_gold(answer, question.answers)),
+        retrieved=retrieved,
+        uncertainty=measured.value if measured is not None else None,
+        draft=draft,
+        draft_em=None if draft is None else float(exact_match(draft, question.answers)),
+        draft_f1=None if draft is None else f1(draft, question.answers),
+        answer_uncertainty=judged.answer_uncertainty if judged is not None else None,
+        documents=documents,
+        recall=_recall(question, documents, [c.text for c in kept]) if retrieved else None,
+        all_gold=all_gold_at_k(documents, question.gold_ids, question.gold_sets) if retrieved else None,
+        candidates=_candidates(events, selected, question),
+        query_pseudo_similarity=selected.query_pseudo_similarity if selected is not None else None,
+        query_weight=selected.query_weight if selected is not None else None,
+        pseudo_context=pseudo_context.text if pseudo_context is not None else None,
+        llm_calls=counts.llm_calls,
+        searches=counts.searches,
+        prompt_tokens=counts.prompt_tokens,
+        reused_tokens=counts.reused_tokens,
+        generated_tokens=counts.generated_tokens,
+        seconds=round(sum(stage.ms for stage in finished.timings) / 1000.0, 4) if finished is not None else 0.0,
+        trace=trace,
+    )
+
+
+def _last(events: Sequence[Event], kind: type[_Kind]) -> _Kind | None:
+    return next((event for event in reversed(events) if isinstance(event, kind)), None)
+
+
+def _written(events: Sequence[Event], phase: Phase) -> str | None:
+    texts = [event.text for event in events if isinstance(event, GenerationFinished) and event.phase == phase]
+    return texts[-1].strip() if texts else None
+
+
+def _draft(events: Sequence[Event]) -> str | None:
+    """The answer from memory as it would have been given."""
+    text = _written(events, "draft")
+    return tagged_answer(text) if text is not None and "<answer>" in text.lower() else text
+
+
+def _recall(question: Question, documents: Sequence[str], texts: Sequence[str]) -> float | None:
+    """Share of gold passages that are consulted; without gold passages, whether a consulted text holds an answer."""
+    if question.gold_ids or question.gold_sets:
+        return recall_at_k(documents, question.gold_ids, question.gold_sets)
+    return float(answer_in_text(texts, question.answers))
+
+
+def _candidates(
+    events: Sequence[Event], selected: ChunksSelected | None, question: Question
+) -> tuple[ScoredChunk, ...]:
+    if selected is None:
+        return ()
+    gold = {*question.gold_ids, *(passage for evidence in question.gold_sets for passage in evidence)}
+    ranks = {name: _ranks(events, name) for name in ("query", "pseudo_context")}
+    return tuple(
+        ScoredChunk(
+            chunk_id=c.chunk_id,
+            document=c.document,
+            query_score=c.query_score,
+            pseudo_context_score=c.pseudo_context_score,
+            score=c.ais_score,
+            query_rank=ranks["query"].get(c.chunk_id),
+            pseudo_context_rank=ranks["pseudo_context"].get(c.chunk_id),
+            kept=c.kept,
+            gold=c.document in gold,
+        )
+        for c in selected.candidates
+    )
+
+
+def _ranks(events: Sequence[Event], path: PathName | str) -> dict[str, int]:
+    return {c.chunk_id: c.rank for e in events if isinstance(e, PathRetrieved) and e.path == path for c in e.chunks}

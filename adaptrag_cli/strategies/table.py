@@ -1,0 +1,28 @@
+"""The table of strategies: names, and where each is. Imports nothing, so that `--help` can list them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TABLE: Mapping[str, str] = {
+    "never": "adaptrag_cli.strategies.baselines:Never",
+    "always": "adaptrag_cli.strategies.baselines:Always",
+    "rerank": "adaptrag_cli.strategies.reranking:Rerank",
+    "hyde": "adaptrag_cli.strategies.expansion:HyDE",
+    "query2doc": "adaptrag_cli.strategies.expansion:Query2doc",
+    "cot-expansion": "adaptrag_cli.strategies.expansion:ChainOfThoughtExpansion",
+    "llm-judge": "adaptrag_cli.strategies.judges:LLMJudge",
+    "taare": "adaptrag_cli.strategies.judges:TimeAwareJudge",
+    "can-answer": "adaptrag_cli.strategies.judges:CanAnswer",
+    "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
+    "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
+    "pairs": "adaptrag_cli.strategies.pairs:Pairs",
+    "dpr-ais": "adaptrag_cli.strategies.pairs:DualPath",
+    "dtr": "adaptrag_cli.strategies.dtr:DecideThenRetrieve",
+    "dtr+verify": "adaptrag_cli.strategies.verify:DecideRetrieveVerify",
+}
+
+
+def strategy_names() -> tuple[str, ...]:
+    """All registered names, without importing any of them."""
+    return tuple(TABLE)
