@@ -79,14 +79,14 @@ class MischievousModel(ScriptedModel):
 def main(folder: Path) -> None:
     """Serve, with the plane index of the folder."""
 
-    def load(path: Path, **settings: Any) -> MischievousModel:
+    def load(path: Path, **settings: Any) -> tuple[MischievousModel]:
         if (folder / "gate").exists():
             (folder / "gate").read_bytes()
         model = MischievousModel(folder)
         model.note(f"load {settings['context_length']}")
-        return model
+        return (model,)
 
-    adaptrag_cli.models.llama.load_llama = load
+    adaptrag_cli.models.llama.load_llama_lanes = load
     adaptrag_cli.models.encoder.load_encoder = lambda *_, **__: PlaneEncoder(folder / "encoder", ANGLES)
     (folder / "pid").write_text(str(os.getpid()))
     child.main()

@@ -143,7 +143,7 @@ def timeless(events: list[Event]) -> list[Event]:
 def test_the_events_are_those_of_a_run_in_this_process(talk: Talk, flags, monkeypatch, tmp_path):
     talk.engine.send(Ask(job=1, query=QUERY, flags=flags))
     assert talk.until_over(1) == Ended(job=1)
-    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", lambda *_, **__: unsure_model())
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama_lanes", lambda *_, **__: (unsure_model(),))
     monkeypatch.setattr(
         "adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: PlaneEncoder(tmp_path / "encoder", ANGLES)
     )

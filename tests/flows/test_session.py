@@ -40,7 +40,7 @@ def opened(tmp_path: Path, model: ScriptedModel, encoder: PlaneEncoder, monkeypa
     with path.open("wb") as file:
         file.truncate(find_entry(MODEL).size_bytes or 0)  # a hole of the right size
     plane_index(tmp_path, DOCUMENTS, encoder)
-    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", lambda *_, **__: model)
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama_lanes", lambda *_, **__: (model,))
     monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: encoder)
 
     def open_with(**flags: object) -> Session:
@@ -93,7 +93,7 @@ def test_names_are_checked_before_anything_is_loaded(opened: Open, monkeypatch: 
     def never(*_: object, **__: object) -> ScriptedModel:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", never)
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama_lanes", never)
     with pytest.raises(UnknownName, match="did you mean 'always'"):
         opened(ask__strategy="allways")
     with pytest.raises(IndexNotFound):

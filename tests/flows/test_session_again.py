@@ -40,7 +40,7 @@ class Loads(list[ScriptedModel]):
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
     loads = Loads()
-    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama", loads.load)
+    monkeypatch.setattr("adaptrag_cli.models.llama.load_llama_lanes", lambda *a, **k: (loads.load(*a, **k),))
     return loads
 
 
