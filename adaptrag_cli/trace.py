@@ -76,7 +76,7 @@ class TraceWriter:
             _refuse_foreign_content(path)
         try:
             self._file: BinaryIO = path.open("ab")
-            self._lines = self._file
+            self._lines: BinaryIO = self._file
         except OSError as error:
             raise ConfigError(
                 f"cannot write the trace {path}: {error.strerror}", "name a file in a folder that exists: --trace FILE"

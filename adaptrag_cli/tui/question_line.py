@@ -35,6 +35,8 @@ class QuestionLine(Widget):
         if record is None:
             return Content.styled("Type a question above and press Enter; Esc, then ? for help.", "dim")
         head, verdict = f"#{record.number} ", printable(record.verdict)
-        room = max(_FEWEST, self.content_size.width - len(head) - cell_len(verdict) - 3)
         question = printable(" ".join(record.query.split()))
+        free = self.content_size.width - len(head) - 3
+        verdict = cut_end(verdict, max(free - cell_len(question), free // 2))
+        room = max(_FEWEST, free - cell_len(verdict))
         return Content.assemble((head, "dim"), (cut_end(question, room), "bold"), "   ", (verdict, "dim"))

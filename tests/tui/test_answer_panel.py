@@ -384,6 +384,40 @@ def test_a_small_box_keeps_half_for_the_sources():
     on([*upto(traces.retrieved(), PromptBuilt, "answer"), READING], body, size=(60, 10))
 
 
+def test_of_a_tagged_answer_what_stands_between_the_tags_is_shown():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert answer(host) == "21:30"
+        assert notes(host) == [
+            "looked it up: the answers differ (pairs, dense, 2 of 3 chunks) - 2.8 s",
+            '"10 pm" and "21:00": normalised exact match: they differ',
+        ]
+
+    on(traces.pairs(), body)
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "line"),
+    [
+        (traces.verify(), "21:30", "chance of being right: draft 0.34, documents 0.61 (given)"),
+        (traces.verify_keeps_the_draft(), "10 pm", "chance of being right: draft 0.61 (given), documents 0.34"),
+    ],
+    ids=["documents", "draft"],
+)
+def test_weighed_answers_are_told_in_one_line(run: list[Event], given: str, line: str):
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert answer(host) == given
+        assert notes(host)[-1] == line
+
+    on(run, body)
+
+
+def test_a_reranked_source_has_its_score_named():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert [row[:46] for row in sources(host)] == ["[1] handbook.md:21-29  s1 0.60, rerank 2.25  H"]
+
+    on(traces.rerank(), body)
+
+
 def test_a_long_place_is_cut_in_the_middle():
     run = traces.retrieved()
     place = "a/folder/with/a/long/name/and/another/handbook_of_the_house.md:1211-1219"

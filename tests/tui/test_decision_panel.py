@@ -20,7 +20,7 @@ from adaptrag_cli.tui.panels.decision import DecisionPanel
 from adaptrag_cli.tui.panels.gauge import Gauge, scale_of
 from panel_host import PanelHost
 
-PARTS = ("verdict", "what-if", "reason", "odds")
+PARTS = ("verdict", "what-if", "reason", "facts", "odds")
 ODDS = DraftOdds(above=0.3, up_to=0.6, right=4, drafts=18)
 NO_ODDS = "no odds were measured for this model"
 
@@ -81,6 +81,73 @@ def test_the_verdict_says_what_was_decided_and_why(run: list[Event], lines: list
         assert said(panel) == lines
 
     drive(run, test)
+
+
+@pytest.mark.parametrize(
+    ("run", "lines"),
+    [
+        (traces.judge(), ["looked it up", "the judge says Yes", 'the judge says: "Yes, look it up"']),
+        (traces.judge_skips(), ["answered from memory", "the judge says No", 'the judge says: "No, it is known"']),
+        (
+            traces.pairs(),
+            [
+                "looked it up",
+                "the answers differ",
+                'from memory: "10 pm"\nfrom the pseudo-context: "21:00"\nnormalised exact match: they differ',
+            ],
+        ),
+        (traces.hyde(), ["looked it up", "every question is looked up"]),
+        (
+            traces.verify(),
+            [
+                "looked it up",
+                "the documents are likelier right than the draft",
+                "searched before the decision: best chunk 0.80\n"
+                "chance of being right: draft 0.34, documents 0.61 (given)",
+                NO_ODDS,
+            ],
+        ),
+    ],
+    ids=["judge", "judge skips", "pairs", "hyde", "verify"],
+)
+def test_a_decision_without_a_threshold_shows_what_it_was_made_from(run: list[Event], lines: list[str]):
+    async def test(pilot: Pilot[None], panel: DecisionPanel) -> None:
+        assert said(panel) == lines
+        assert panel.query_one(Gauge).display == (NO_ODDS in lines)  # where an uncertainty stands in the decision
+
+    drive(run, test)
+
+
+def test_what_the_model_is_asked_before_the_decision_is_told_as_it_goes():
+    prompt, *tokens = traces.judge()[1:5]
+
+    async def test(pilot: Pilot[None], panel: DecisionPanel) -> None:
+        assert said(panel) == ["asking a judge whether to look it up ..."]
+        panel.show(tokens[:1])
+        assert said(panel)[1] == 'the judge says: "Yes"'
+        panel.show(traces.pairs()[1:8])
+        assert said(panel)[0] == "imagining a passage to search with ..."
+        panel.show([GenerationReused(phase="judge", text="No")])
+        assert len(said(panel)) == 1  # of several calls, the last one stands
+
+    drive([traces.started("llm-judge"), prompt], test)
+
+
+def test_a_verdict_that_the_reason_quotes_is_not_told_twice():
+    decision = DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason='the judge says yes: "Yes"')
+
+    async def test(pilot: Pilot[None], panel: DecisionPanel) -> None:
+        assert said(panel) == ["looked it up", 'the judge says yes: "Yes"']
+
+    drive([traces.started("llm-judge"), *traces.written("judge", "Yes"), decision], test)
+
+
+def test_a_draft_that_is_held_against_nothing_moves_no_gauge():
+    async def test(pilot: Pilot[None], panel: DecisionPanel) -> None:
+        assert said(panel) == ["drafting: 2 tokens so far"]
+        assert not panel.query_one(Gauge).display
+
+    drive(traces.pairs()[:4], test)
 
 
 def test_numbers_that_look_equal_get_more_decimals():

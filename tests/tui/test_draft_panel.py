@@ -74,6 +74,44 @@ def said(panel: DraftPanel, part: str) -> str:
     return str(panel.query_one(f"#draft-{part}", Static).content)
 
 
+# --- more than one answer from memory
+
+
+def test_the_answer_of_the_pseudo_context_stands_below_the_draft():
+    panel = DraftPanel()
+    run = traces.pairs()
+
+    async def test(pilot: Pilot[None]) -> None:
+        assert not panel.query_one("#draft-second").display
+        panel.show(run[12:16])  # its prompt and two of its three tokens
+        await pilot.pause()
+        assert panel.query_one("#draft-second").display
+        assert said(panel, "second") == "from the pseudo-context: <answer>21:00"
+        panel.show(run[16:])
+        assert said(panel, "second") == "from the pseudo-context: <answer>21:00</answer>"
+        assert said(panel, "summary") == "3 tokens, mean NLL 0.50 (nats), mean entropy 1.25"
+        panel.begin()
+        await pilot.pause()
+        assert not panel.query_one("#draft-second").display
+
+    drive(panel, run[:12], test)
+
+
+def test_a_draft_that_follows_the_decision_is_not_denied_before_it_comes():
+    panel = DraftPanel()
+    run = traces.judge_skips()
+
+    async def test(pilot: Pilot[None]) -> None:
+        assert said(panel, "note") == "no draft yet"
+        panel.show(run[7:])
+        assert said(panel, "summary").startswith("2 tokens, mean NLL 0.50 (nats)")
+        panel.begin()
+        panel.show(traces.judge())
+        assert said(panel, "note") == "`llm-judge` writes no draft: the judge says Yes"
+
+    drive(panel, run[:7], test)
+
+
 # --- wrapping
 
 

@@ -82,6 +82,92 @@ def test_both_paths_show_what_they_searched_for_and_found():
     on([head(), YES, *LOOKED_UP], body)
 
 
+def columns(host: PanelHost) -> list[str]:
+    return [column.path for column in host.query(PathColumn) if column.display]
+
+
+@pytest.mark.parametrize(
+    ("run", "paths"),
+    [
+        ([], ["query"]),
+        (traces.retrieved(), ["query", "pseudo_context"]),
+        (traces.pairs_agree(), ["query", "pseudo_context"]),
+        (traces.always(), ["query"]),
+        (traces.rerank(), ["query"]),
+        (traces.judge_skips(), ["query"]),
+        (traces.hyde(), ["expanded"]),
+        (traces.thinking_aloud(), ["expanded"]),
+        ([traces.started("hyde"), YES, PseudoContextWritten(text=" "), found("query", 1)], ["query"]),
+    ],
+    ids=["nothing", "dtr", "pairs", "always", "rerank", "judge", "hyde", "cot", "hyde, blank"],
+)
+def test_there_is_a_column_for_each_path_of_the_method(run: list[Event], paths: list[str]):
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert columns(host) == paths
+
+    on(run, body)
+
+
+def test_a_run_follows_one_with_other_paths():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        for run, paths in ((traces.retrieved(), ["query", "pseudo_context"]), (traces.rerank(), ["query"])):
+            host.panel.begin()
+            host.panel.show(run)
+            await pilot.pause()
+            assert columns(host) == paths
+
+    on(traces.hyde(), body)
+
+
+def test_an_expanded_path_shows_what_the_model_writes_and_then_what_was_searched_for():
+    run = traces.thinking_aloud()
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert columns(host) == ["expanded"]
+        assert "the model thinks aloud to widen the question" in screen_of(host)
+        host.panel.show(run[3:6])
+        await pilot.pause()
+        assert "  Quiet time is " in screen_of(host)
+        host.panel.show(run[6:9])
+        await pilot.pause()
+        text = screen_of(host)
+        assert "expanded path  dense, 1 chunk" in text
+        assert "searched for (the question, widened by the model):" in text
+        assert "  When is quiet time? When is quiet time? Quiet time is at night. " in text
+        assert "thinks aloud" not in text
+
+    on(run[:3], body)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_one_path_needs_no_tabs_and_its_keys_stay_on_it(size):
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert "expanded path  dense, 2 chunks" in screen_of(host)
+        assert "the other path" not in screen_of(host)
+        await pilot.press("p", "left", "right", "enter")
+        assert [message.chunk.chunk_id for message in host.asked] == ["handbook.md#2"]
+
+    on(traces.hyde(), body, size=size)
+
+
+def test_chunks_that_were_searched_before_the_decision_are_labelled():
+    looked, decided = traces.verify()[:7], msgspec.structs.replace(NO, threshold=None)
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        text = screen_of(host)
+        assert "searched before the decision" in text and "not consulted" not in text
+        host.panel.show([decided, traces.finished("10 pm", "draft")])
+        await pilot.pause()
+        text = screen_of(host)
+        assert "not consulted: searched before the decision" in text
+        assert "nothing was looked up: press w to see what" in text
+        host.panel.show([head(), *LOOKED_UP], consulted=False)
+        await pilot.pause()
+        assert "not consulted: this would have been looked up" in screen_of(host)
+
+    on(looked, body)
+
+
 def test_words_of_the_search_text_are_marked_in_a_snippet():
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:
         segments = [

@@ -293,6 +293,66 @@ def test_a_selection_without_ais_shows_the_query_alone():
     on(traces.always(), body)
 
 
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        (traces.rerank(), "without AIS: reranked, K(d, q) by qwen2.5-coder-0.5b-instruct   k = 1 of 2"),
+        (traces.hyde(), "without AIS: by the expanded question alone   k = 1 of 2"),
+        (
+            [head(), YES, selected(2, 1, 3, score="split")],
+            "without AIS: the first of each path   θ0 = 60.0°   2 of 3 kept",
+        ),
+        (
+            [head(ais="rerank"), YES, traces.rerank()[3], selected(2, 1, 3, score="rerank")],
+            "AIS rerank K(d, q) + K(d, p) by qwen2.5-coder-0.5b-instruct   θ0 = 60.0°   k = 2 of 3",
+        ),
+    ],
+    ids=["rerank", "expanded", "split", "AIS rerank"],
+)
+def test_the_kind_of_score_is_told_in_words(run: Sequence[Event], line: str):
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert line in screen_of(host)
+
+    on(run, body)
+
+
+def test_a_reranker_s_scores_have_their_own_column():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        (row,) = (line for line in screen_of(host).splitlines() if "handbook.md:21-29" in line)
+        assert row.split()[1:8] == ["✓", "1", "0.600", "53.1", "2.250", "q", "handbook.md:21-29"]
+        assert [name for name in screen_of(host).splitlines()[2].split() if name != "│"][-3:] == [
+            "rerank",
+            "path",
+            "place",
+        ]
+        await pilot.press("o", "o", "o")
+        assert "rerank▼" in screen_of(host)
+
+    on(traces.rerank(), body)
+
+
+@pytest.mark.parametrize("size", [WIDE, TALL, NARROW])
+def test_without_a_pseudo_context_there_is_no_picture_to_turn_to(size):
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        table, picture = host.query_one(CandidateTable), host.query_one(PlanePicture)
+        await pilot.press("p")
+        assert table.display and not picture.display and host.focused is table
+        assert table.size.width == host.panel.content_size.width
+        assert "p picture" not in screen_of(host)
+
+    on(traces.rerank(), body, size=size)
+
+
+def test_only_keys_of_the_method_s_settings_are_offered():
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert "k K r what if, o x sort" in screen_of(host)
+        await pilot.press("n", "a", "r")
+        assert [message.changes for message in host.asked] == [{"ask.retriever": "sparse"}]
+
+    settings = tuple(s for s in head().settings if s.name in {"top_k", "retriever"})
+    on([msgspec.structs.replace(traces.started("always"), settings=settings), *traces.always()[1:]], body)
+
+
 # --- the picture
 
 

@@ -118,6 +118,68 @@ def test_a_finished_run_shows_the_times_and_counts_it_was_told():
     )
 
 
+HEAD = "stage                       time         tok/s prompt reused written  ended"
+
+
+@pytest.mark.parametrize(
+    ("run", "lines"),
+    [
+        (
+            traces.pairs()[:22],
+            [
+                "draft                     500 ms  ████▎   10.0     20      4       3  end",
+                "pseudo-context            700 ms  ██████  10.0     20      4       4  end",
+                "second draft              500 ms  ████▎   10.0     20      4       3  end",
+                "agreement                 100 ms  ▉         they differ (exact 0.00)",
+                "decide                    100 ms  ▉",
+                "search by query           100 ms  ▉",
+                "search by pseudo-context  100 ms  ▉",
+            ],
+        ),
+        (
+            traces.rerank()[:5],
+            [
+                "decide                    100 ms  ██████",
+                "search by query           100 ms  ██████",
+                "reranking                 100 ms  ██████               2 chunks read",
+                "select                    100 ms  ██████",
+            ],
+        ),
+        (
+            traces.verify()[17:23],
+            [
+                "select                     1.7 s  ██████",
+                "answer                    400 ms  █▍      10.0     20      4       2  end",
+                "weighing                  100 ms  ▍       draft 0.34, documents 0.61",
+            ],
+        ),
+        (
+            traces.thinking_aloud()[1:9],
+            [
+                "decide                    100 ms  █",
+                "rationale                 600 ms  ██████  10.0     20      4       4  end",
+                "search, expanded          100 ms  █",
+            ],
+        ),
+        (
+            traces.judge()[1:7],
+            [
+                "judge                     500 ms  ██████  10.0     20      4       3  end",
+                "decide                    100 ms  █▎",
+            ],
+        ),
+    ],
+    ids=["pairs", "rerank", "verify", "rationale", "judge"],
+)
+def test_each_kind_of_step_has_its_row(run: list[Event], lines: list[str]):
+    assert said(run)[1] == [HEAD, *lines]
+
+
+def test_calls_of_a_reranker_count():
+    run = traces.rerank()
+    assert said([run[0], *run[2:5]])[0] == "so far: 0.4 s, 2 LLM calls, 1 search, 120 prompt tokens, 0 written"
+
+
 @pytest.mark.parametrize(
     ("width", "line"),
     [

@@ -209,7 +209,8 @@ class DecisionPanel(Panel):
     def _facts(self) -> list[str]:
         """What the decision was made from beside the uncertainty, and what was weighed after it, a line each."""
         facts = []
-        if judged := " ".join(self._judged.split()):
+        judged = " ".join(self._judged.split())
+        if judged and judged not in (self._decision.reason if self._decision else ""):
             facts.append(f'the judge says: "{judged}"')
         if agreement := self._agreement:
             facts.append(f'from memory: "{_on_one_line(agreement.first)}"')

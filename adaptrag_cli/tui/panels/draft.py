@@ -76,6 +76,8 @@ class DraftPanel(Panel):
 
     def __init__(self) -> None:
         super().__init__()
+        self._second: str | None = None
+        """The answer that the pseudo-context gives; None where the method asks for none."""
         self._forget()
 
     def compose(self) -> ComposeResult:
@@ -127,8 +129,7 @@ class DraftPanel(Panel):
         self._measured: UncertaintyMeasured | None = None
         self._is_reused = False
         self._is_written = False
-        self._second: str | None = None
-        """The answer that the pseudo-context gives; None where the method asks for none."""
+        self._second = None
         self._forget_sums()
 
     def _forget_sums(self) -> None:

@@ -140,6 +140,8 @@ class PathsPanel(Panel):
         super().__init__()
         self._chosen: PathName = "query"
         self._pseudo_context: str | None = None
+        self._writing: Phase | None = None
+        """What the model writes to search with."""
         self._columns = {path: PathColumn(path) for path in _ALL_PATHS}
         self._forget()
 
@@ -208,8 +210,7 @@ class PathsPanel(Panel):
         self._forget_paths()
 
     def _forget_paths(self) -> None:
-        self._writing: Phase | None = None
-        """What the model writes to search with."""
+        self._writing = None
         self._pseudo_context = None
         self._retrieved: dict[PathName, PathRetrieved] = {}
         self._is_selected = False
@@ -244,7 +245,7 @@ class PathsPanel(Panel):
         wanted = set(self._retrieved)
         if self._state.has_two_paths:
             wanted |= {"query", "pseudo_context"}
-        elif self._writing or self._pseudo_context is not None:
+        elif self._writing or self._pseudo_context:  # a blank one widens nothing
             wanted.add("expanded")
         return [path for path in _ALL_PATHS if path in (wanted or {"query"})]
 
@@ -296,8 +297,10 @@ class PathsPanel(Panel):
         self.set_class(len(shown) == 1, "-single")
         for path in shown:
             self._columns[path].show(self._found(path), self._note(path), f"searched for ({_SOUGHT[path]}):")
-        for part in (*self._columns.values(), *self.query("#paths-tabs PathHead").results(PathHead)):
-            part.set_class(part.path not in shown, "-absent")
+        for column in self._columns.values():
+            column.set_class(column.path not in shown, "-absent")
+        for head in self.query("#paths-tabs > .head").results(PathHead):
+            head.set_class(head.path not in shown, "-absent")
         self._draw_heads()
         self._draw_note()
         self._draw_subtitle()
