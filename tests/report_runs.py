@@ -144,6 +144,7 @@ def _cell(model: str, specs: Sequence[StrategySpec], sets: Sequence[str]) -> Cel
         model=model,
         model_fingerprint=f"sha256:{model}",
         encoder="minilm",
+        encoder_identity="minilm of this run",
         indexes={name: f"index-{name}" for name in sets},
         settings={spec.label: settings(spec) for spec in specs},
         lanes=3,
@@ -202,7 +203,7 @@ def _write_cache(path: Path, cell: Cell, asked: dict[str, list[Asked]]) -> None:
     cache = EvaluationCache(path)
     for name, questions in asked.items():
         for one in questions:
-            cache.put("vector", digest(cell.encoder, one.question.text), one.query.astype("<f4").tobytes())
+            cache.put("vector", digest(cell.encoder_identity, one.question.text), one.query.astype("<f4").tobytes())
             for at, vector in enumerate(one.chunks):
                 cache.put_chunk_vector(cell.indexes[name], _chunk_id(one, at), vector)
     cache.close()

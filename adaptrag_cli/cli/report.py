@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders that eval --out has written.", show_default=False)
+        list[Path], typer.Argument(metavar="RUN", help="Folders that eval --out has written.", show_default=False)
     ],
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write one page with all figures, readable offline.")

@@ -120,7 +120,7 @@ def _differences(
     line: Line, results: Sequence[Result], vectors: VectorSource
 ) -> Iterator[tuple[Result, ScoredChunk, Floats]]:
     for result in results:
-        query = vectors.text_vector(line.cell.encoder, result.query)
+        query = vectors.text_vector(line.cell.encoder_identity, result.query)
         if query is None:
             continue
         for chunk in result.candidates:

@@ -1,0 +1,421 @@
+"""Every figure of a report is what the traces of its run say, and the page that shows it is safe and whole."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+import report_runs
+from adaptrag_cli.errors import ConfigError, UnknownName
+from adaptrag_cli.evaluation.cache import EvaluationCache
+from adaptrag_cli.evaluation.results import RunData, read_run
+from adaptrag_cli.events import (
+    ChunksSelected,
+    DecisionMade,
+    Event,
+    PathRetrieved,
+    RunFinished,
+    TokenGenerated,
+    UncertaintyMeasured,
+)
+from adaptrag_cli.palette import contrast
+from adaptrag_cli.report.build import Report, build_report
+from adaptrag_cli.report.cases import cases
+from adaptrag_cli.report.costs import CostPoint, cost_points, pareto_front
+from adaptrag_cli.report.drawing import SERIES_COLOURS, drawn
+from adaptrag_cli.report.gain import gain_by_uncertainty
+from adaptrag_cli.report.gold import gold_chunks, rank_shares, similarity_shares
+from adaptrag_cli.report.groups import DIRECT, FORCED, NOT_DIRECT, group_scores
+from adaptrag_cli.report.lines import Line, lines_of, panels_of
+from adaptrag_cli.report.page import report_page
+from adaptrag_cli.report.projection import principal_axes, project_line
+from adaptrag_cli.report.terminal_form import print_report, sparkline
+from adaptrag_cli.report.thresholds import threshold_curves
+from adaptrag_cli.report.weights import WeightPoint, weight_lines, weight_points
+from adaptrag_cli.trace import read_trace
+
+DARK_PAGE = "#15171a"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    return read_run(report_runs.write_run(tmp_path_factory.mktemp("runs") / "one"))
+
+
+@pytest.fixture(scope="module")
+def other_run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    folder = tmp_path_factory.mktemp("runs") / "two"
+    return read_run(report_runs.write_run(folder, model="large-1.5b", skill=0.2))
+
+
+@pytest.fixture(scope="module")
+def line(run: RunData) -> Line:
+    return lines_of([run])[0]
+
+
+@pytest.fixture(scope="module")
+def report(run: RunData) -> Report:
+    return build_report([run])
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("runs") / "hostile <i>"
+    report_runs.write_run(folder, model="</script><b>m</b>\x1b[31m", sets=(("<img src=x>", 20),), hostile=True)
+    return build_report([read_run(folder)])
+
+
+def traces(run: RunData, strategy: str, set_name: str) -> dict[str, list[Event]]:
+    """Events of every question, read from the trace files and nothing else."""
+    folder = Path(run.folder) / "traces" / "base" / set_name / strategy.replace(":", "_")
+    return {f"{set_name}-{path.name.split('.')[0]}": list(read_trace(path)) for path in sorted(folder.iterdir())}
+
+
+def only(events: list[Event], kind: type) -> Event:
+    found = [event for event in events if isinstance(event, kind)]
+    assert len(found) == 1
+    return found[0]
+
+
+def is_right(question_id: str, answer: str) -> bool:
+    return answer == f"answer {question_id.rsplit('-', 1)[1]}"
+
+
+def drafts(run: RunData, set_name: str) -> dict[str, tuple[float, bool]]:
+    """Uncertainty of each draft, and whether it is right."""
+    return {
+        question_id: (
+            only(events, UncertaintyMeasured).value,
+            is_right(question_id, "".join(e.text for e in events if isinstance(e, TokenGenerated))),
+        )
+        for question_id, events in traces(run, "never", set_name).items()
+    }
+
+
+def from_documents(run: RunData, strategy: str, set_name: str) -> dict[str, bool]:
+    return {q: is_right(q, only(e, RunFinished).answer) for q, e in traces(run, strategy, set_name).items()}
+
+
+@pytest.mark.parametrize("set_name", ["hotpotqa", "popqa"])
+def test_threshold_curves_are_what_the_traces_say(run: RunData, line: Line, set_name: str) -> None:
+    curve = next(c for c in threshold_curves([line]) if c.panel == set_name)
+    memory, documents = drafts(run, set_name), from_documents(run, "dtr:gate=false", set_name)
+    assert (curve.memory, curve.documents, curve.questions) == ("never", "dtr:gate=false", 40)
+    assert [p.threshold for p in curve.points] == [0.0, *sorted({u for u, _ in memory.values()})]
+    for point in curve.points:
+        taken = {q for q, (u, _) in memory.items() if u <= point.threshold}
+        right = sum(memory[q][1] for q in taken)
+        assert point.answered == len(taken)
+        assert point.coverage == pytest.approx(len(taken) / 40)
+        assert point.memory_em == (pytest.approx(right / len(taken)) if taken else None)
+        found = sum(documents[q] for q in documents if q not in taken)
+        assert point.em == pytest.approx((right + found) / 40)
+        # A draft takes 0.6 s and one call; a lookup without the gate 2.0 + 1.5 s and two.
+        assert point.seconds == pytest.approx(0.6 + 3.5 * point.looked_up)
+        assert point.llm_calls == pytest.approx(1 + 2 * point.looked_up)
+        assert point.tokens == pytest.approx(35 + 70 * point.looked_up)
+
+
+def test_all_sets_together_have_a_curve_of_their_own(line: Line) -> None:
+    assert panels_of([line]) == ("all sets", "hotpotqa", "popqa")
+    whole, *parts = threshold_curves([line])
+    assert whole.questions == 80
+    assert whole.points[-1].em == pytest.approx(sum(part.points[-1].em for part in parts) / 2)
+
+
+def test_the_threshold_that_dtr_ran_with_gives_what_dtr_gave(run: RunData, line: Line) -> None:
+    curve = next(c for c in threshold_curves([line]) if c.panel == "hotpotqa")
+    point = curve.at(report_runs.THRESHOLD)
+    assert point.em == pytest.approx(np.mean(list(from_documents(run, "dtr", "hotpotqa").values())))
+
+
+@pytest.mark.parametrize("strategy", ["always", "dtr:gate=false", "dpr-ais"])
+def test_gain_is_documents_minus_memory_in_bins_of_equal_size(run: RunData, line: Line, strategy: str) -> None:
+    memory, documents = drafts(run, "hotpotqa"), from_documents(run, strategy, "hotpotqa")
+    bins = [g for g in gain_by_uncertainty([line]) if (g.panel, g.documents) == ("hotpotqa", strategy)]
+    assert [g.questions for g in bins] == [8, 8, 8, 8, 8]
+    for gain in bins:
+        inside = [q for q, (u, _) in memory.items() if gain.lowest <= u <= gain.highest]
+        assert len(inside) == 8
+        assert gain.em.mean == pytest.approx(np.mean([documents[q] - memory[q][1] for q in inside]))
+        assert gain.em.low <= gain.em.mean <= gain.em.high
+
+
+def selections(run: RunData, strategy: str) -> Iterator[tuple[str, list[Event], ChunksSelected]]:
+    for set_name in ("hotpotqa", "popqa"):
+        for question_id, events in traces(run, strategy, set_name).items():
+            yield question_id, events, only(events, ChunksSelected)
+
+
+def gold_document(question_id: str) -> str:
+    set_name, number = question_id.rsplit("-", 1)
+    return f"{set_name}/{number}/{int(number) % 12}"
+
+
+def test_gold_chunks_stand_where_the_traces_say(run: RunData, line: Line) -> None:
+    expected = set()
+    for question_id, events, selection in selections(run, "dpr-ais"):
+        ranks = {e.path: {c.chunk_id: c.rank for c in e.chunks} for e in events if isinstance(e, PathRetrieved)}
+        for c in selection.candidates:
+            if c.document == gold_document(question_id):
+                by_query, by_pseudo = ranks["query"].get(c.chunk_id), ranks["pseudo_context"].get(c.chunk_id)
+                expected.add((question_id, c.query_score, c.pseudo_context_score, by_query, by_pseudo, c.kept))
+    found = gold_chunks([line])
+    assert len(expected) > 40
+    assert {
+        (
+            c.question_id,
+            c.query_score,
+            c.pseudo_context_score,
+            c.query_rank,
+            c.pseudo_context_rank,
+            c.kept,
+        )
+        for c in found
+    } == expected
+    missed = next(s for s in rank_shares(found) if (s.path, s.rank) == ("query", None))
+    assert missed.chunks == sum(1 for row in expected if row[3] is None)
+    for to, column in (("question", 1), ("pseudo-context", 2)):
+        for share in similarity_shares(found):
+            if share.to == to:
+                assert share.chunks == sum(1 for row in expected if share.low <= row[column] < share.high)
+
+
+def test_alpha_is_what_the_angles_of_the_traces_say(run: RunData, line: Line) -> None:
+    expected = {}
+    for question_id, _, selection in selections(run, "dpr-ais"):
+        for c in selection.candidates:
+            if c.document == gold_document(question_id):
+                alpha = c.pseudo_context_angle / (c.query_angle + c.pseudo_context_angle)
+                expected[question_id] = (math.acos(selection.query_pseudo_similarity), alpha)
+    points = weight_points([line])
+    assert {p.question_id: pytest.approx((p.theta0, p.alpha)) for p in points} == expected
+    slope, intercept = np.polyfit([p.theta0 for p in points], [p.alpha for p in points], 1)
+    (fitted,) = weight_lines(points)
+    assert (fitted.slope, fitted.intercept) == pytest.approx((slope, intercept))
+
+
+def test_the_least_squares_line_of_four_points() -> None:
+    # Mean (0.7, 0.495); sum dx dy = 0.014, sum dx^2 = 0.2.
+    points = [
+        WeightPoint(line="m", set="s", question_id=str(x), chunk_id="c", theta0=x, alpha=y)
+        for x, y in [(0.4, 0.47), (0.6, 0.50), (0.8, 0.49), (1.0, 0.52)]
+    ]
+    (fitted,) = weight_lines(points)
+    assert (fitted.slope, fitted.intercept) == pytest.approx((0.07, 0.446))
+    assert weight_lines(points[:1]) == ()
+
+
+def test_the_projection_keeps_the_two_directions_of_most_variance(run: RunData, line: Line) -> None:
+    cache = EvaluationCache(Path(run.folder) / "cache.sqlite")
+    projection = project_line(line, cache)
+    assert projection is not None
+    differences, names = [], []
+    for set_name in ("hotpotqa", "popqa"):
+        for question_id, events in traces(run, "dpr-ais", set_name).items():
+            query = cache.text_vector("minilm of this run", events[0].query)
+            for c in only(events, ChunksSelected).candidates:
+                vector = cache.chunk_vector(f"index-{set_name}", c.chunk_id)
+                differences.append(vector.astype(float) - query.astype(float))
+                names.append((question_id, c.chunk_id))
+    cache.close()
+    variances, directions = np.linalg.eigh(np.cov(np.array(differences).T))
+    assert projection.explained == pytest.approx(variances[-2:].sum() / variances.sum())
+    places = np.array(differences) @ directions[:, [-1, -2]]
+    expected = dict(zip(names, np.abs(places), strict=True))
+    assert {(c.question_id, c.chunk_id) for c in projection.chunks} == set(expected)
+    for c in projection.chunks:
+        assert (abs(c.x), abs(c.y)) == pytest.approx(tuple(expected[(c.question_id, c.chunk_id)]), abs=1e-6)
+        assert (c.radius * math.cos(math.radians(c.degrees)), c.radius * math.sin(math.radians(c.degrees))) == (
+            pytest.approx((c.x, c.y), abs=1e-9)
+        )
+    gold = {c.chunk_id.removesuffix("#0") for c in projection.chunks if c.group == "gold"}
+    assert gold == {c.chunk_id.removesuffix("#0") for c in gold_chunks([line])}
+
+
+def test_principal_axes_of_points_on_a_line() -> None:
+    axes, explained = principal_axes(np.array([[3.0, -4.0], [6.0, -8.0], [0.0, 0.0]]))
+    assert explained == pytest.approx(1.0)
+    assert axes[0] == pytest.approx([-0.6, 0.8])  # of both directions the one whose largest component is positive
+
+
+@pytest.mark.parametrize(("gate", "forced"), [("pairs", "dpr-ais"), ("dtr", "dtr:gate=false")])
+def test_the_three_groups_are_what_the_traces_say(run: RunData, line: Line, gate: str, forced: str) -> None:
+    gated = traces(run, gate, "popqa")
+    always = from_documents(run, forced, "popqa")
+    right = {q: is_right(q, only(events, RunFinished).answer) for q, events in gated.items()}
+    looked_up = {q for q, events in gated.items() if only(events, DecisionMade).retrieve}
+    expected = {
+        NOT_DIRECT: [right[q] for q in right if q in looked_up],
+        DIRECT: [right[q] for q in right if q not in looked_up],
+        FORCED: [always[q] for q in right if q not in looked_up],
+    }
+    scores = {s.group: s for s in group_scores([line]) if (s.panel, s.gate) == ("popqa", gate)}
+    for group, values in expected.items():
+        assert scores[group].questions == len(values) > 5
+        assert scores[group].em.mean == pytest.approx(np.mean(values))
+
+
+def test_costs_are_the_counts_of_the_traces(run: RunData, line: Line) -> None:
+    point = next(p for p in cost_points([line]) if p.strategy == "pairs")
+    ends = [only(e, RunFinished) for s in ("hotpotqa", "popqa") for e in traces(run, "pairs", s).values()]
+    assert point.questions == 80
+    assert point.llm_calls == pytest.approx(np.mean([end.counts.llm_calls for end in ends]))
+    assert point.tokens == pytest.approx(35 * point.llm_calls)
+    assert point.seconds == pytest.approx(np.mean([sum(t.ms for t in end.timings) / 1000 for end in ends]))
+
+
+def test_the_pareto_front_of_five_points() -> None:
+    def point(name: str, seconds: float, em: float) -> CostPoint:
+        return CostPoint(line="m", strategy=name, questions=1, seconds=seconds, llm_calls=1, tokens=1, em=em, f1=em)
+
+    points = [point("c", 3, 0.5), point("a", 1, 0.3), point("b", 2, 0.3), point("e", 3, 0.6), point("d", 4, 0.6)]
+    assert [p.strategy for p in pareto_front(points, "seconds", "em")] == ["a", "e"]
+    assert [p.strategy for p in pareto_front(points, "tokens", "em")] == ["e"]
+
+
+def test_several_runs_are_drawn_together(run: RunData, other_run: RunData) -> None:
+    made = build_report([run, other_run])
+    assert [line.name for line in made.lines] == ["small-0.5b", "large-1.5b"]
+    figure = next(f for f in made.figures if f.name == "looked-up")
+    names = {s.name: s.colour for s in figure.series if s.name.endswith("EM")}
+    assert names == {"small-0.5b: EM": 0, "large-1.5b: EM": 1}
+    assert [line.name for line in lines_of([run, run])] == [f"{run.folder}: small-0.5b, base"] * 2
+
+
+def test_runs_that_asked_other_questions_are_refused(run: RunData, tmp_path: Path) -> None:
+    other = read_run(report_runs.write_run(tmp_path / "other", sets=(("hotpotqa", 5),), strategies=("never",)))
+    with pytest.raises(ConfigError, match="ask other questions of hotpotqa"):
+        build_report([run, other])
+
+
+def test_a_figure_says_what_it_needs(tmp_path: Path) -> None:
+    run = read_run(report_runs.write_run(tmp_path / "run", sets=(("popqa", 12),), strategies=("never",)))
+    (tmp_path / "run" / "cache.sqlite").unlink()
+    figures = {f.name: f for f in build_report([run]).figures}
+    assert figures["threshold"].missing == figures["query-ratio"].missing == ""
+    both = "needs never and dtr:gate=false (or dpr-ais, or always)"
+    assert figures["looked-up"].missing == figures["gain"].missing == both
+    assert figures["groups-em"].missing == "needs pairs and dpr-ais (or dtr and dtr:gate=false)"
+    assert figures["projection"].missing.endswith("cache.sqlite is not there")
+    assert not (tmp_path / "run" / "cache.sqlite").exists()
+    page = report_page(build_report([run]))
+    assert f"Not here: {both}." in page
+
+
+def test_an_undefined_uncertainty_is_never_answered_from_memory(run: RunData) -> None:
+    first = next(r for r in run.results if r.strategy == "never" and r.set == "popqa")
+    changed = tuple(msgspec.structs.replace(r, uncertainty=None) if r is first else r for r in run.results)
+    line = lines_of([RunData(folder=run.folder, manifest=run.manifest, results=changed)])[0]
+    curve = next(c for c in threshold_curves([line]) if c.panel == "popqa")
+    assert curve.points[-1].answered == 39
+    gains = [g for g in gain_by_uncertainty([line]) if g.panel == "popqa"]
+    assert math.isinf(gains[-1].highest)
+    build = build_report([RunData(folder=run.folder, manifest=run.manifest, results=changed)])
+    assert "Infinity" not in "".join(drawn(f) for f in build.figures if not f.missing)
+
+
+def test_a_run_without_answers_is_told(run: RunData) -> None:
+    with pytest.raises(ConfigError, match="holds no answer yet"):
+        build_report([RunData(folder=run.folder, manifest=run.manifest, results=())])
+
+
+def test_cases_are_the_questions_where_only_the_first_is_right(run: RunData) -> None:
+    memory, documents = from_documents(run, "dtr", "hotpotqa"), from_documents(run, "always", "hotpotqa")
+    found = [case for case in cases([run], "dtr", "always") if case.set == "hotpotqa"]
+    assert {c.question_id for c in found} == {q for q in memory if memory[q] and not documents[q]}
+    for case in found:
+        path = case.right_command.removeprefix("adaptrag tui --trace ")
+        assert only(list(read_trace(Path(path))), RunFinished).answer == case.right_answer
+    with pytest.raises(UnknownName, match="did you mean 'always'"):
+        cases([run], "dtr", "alway")
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, texts of scripts, and ids."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and data.strip():
+            self.scripts.append((self.tags[-1][1], data))
+
+
+@pytest.mark.parametrize("name", ["report", "hostile"])
+def test_the_page_fetches_nothing_and_runs_only_its_own_scripts(name: str, request: pytest.FixtureRequest) -> None:
+    made = request.getfixturevalue(name)
+    page = Elements(report_page(made))
+    assert not [attributes for _, attributes in page.tags if "src" in attributes or "srcset" in attributes]
+    links = [a["href"] for tag, a in page.tags if tag in {"a", "link"}]
+    assert links and all(link.startswith("#") for link in links)
+    assert {link[1:] for link in links} <= {a["id"] for _, a in page.tags if "id" in a}
+    assert {tag for tag, _ in page.tags} & {"img", "b", "i", "iframe", "link"} == set()
+    policy = next(a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    code = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
+    assert len(code) == 2
+    for text in code:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+def test_every_figure_stands_on_the_page_with_its_data_and_a_table(report: Report) -> None:
+    page = Elements(report_page(report))
+    assert [f.missing for f in report.figures] == [""] * 14
+    data = {a["id"]: json.loads(text) for a, text in page.scripts if a.get("type") == "application/json"}
+    for figure in report.figures:
+        drawn_traces = data[f"data-plot-{figure.name}"]["data"]
+        assert len(drawn_traces) == len(figure.series)
+        for trace, series in zip(drawn_traces, figure.series, strict=True):
+            x, y = ("theta", "r") if figure.is_polar else ("x", "y")
+            assert (trace[x], trace[y]) == (list(series.x), list(series.y))
+    labels = [a["aria-label"] for _, a in page.tags if a.get("role") == "img"]
+    assert labels == [f"{figure.title}. {figure.reading}" for figure in report.figures]
+    assert sum(tag == "caption" for tag, _ in page.tags) == 14 + 2 * 3
+    assert all(a.get("scope") == "col" for tag, a in page.tags if tag == "th")
+    ids = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+def test_texts_of_a_run_become_no_markup_in_a_figure(hostile: Report) -> None:
+    for figure in hostile.figures:
+        if not figure.missing:
+            assert "<" not in drawn(figure)
+            assert not re.search(r'"name":"[^"]*\\u003c', drawn(figure))
+
+
+def test_series_colours_hold_on_light_and_dark_pages() -> None:
+    for colour in SERIES_COLOURS:
+        assert contrast(colour, "#ffffff") >= 3.0
+        assert contrast(colour, DARK_PAGE) >= 3.0
+
+
+@pytest.mark.parametrize("name", ["report", "hostile"])
+def test_the_terminal_form_fits_eighty_columns_and_shows_no_control(name: str, request: pytest.FixtureRequest) -> None:
+    out = io.StringIO()
+    print_report(request.getfixturevalue(name), out)
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert not set(out.getvalue()) & {"\x1b", "\u202e"}
+
+
+def test_a_sparkline_runs_from_the_lowest_to_the_highest_glyph() -> None:
+    assert sparkline([0.0, 0.5, 1.0, 2.0, -1.0], low=0.0, high=1.0) == "▁▅██▁"
+    assert sparkline([0.3, 0.3], low=0.3, high=0.3) == "▁▁"
