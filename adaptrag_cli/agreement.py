@@ -30,8 +30,8 @@ def agree(rule: AgreementRule, first: str, second: str, limit: float, similarity
     """Compare two answers.
 
     Args:
-        rule: `exact` (equal when normalised), `containment` (one holds the words of the other in a row), `f1` (token F1)
-            or `cosine`.
+        rule: `exact` (equal when normalised), `containment` (one holds the words of the other in a row), `f1` (of
+            their words) or `cosine`.
         limit: from where on `f1` and `cosine` agree; the other rules are yes (1) or no (0).
         similarity: inner product of the answers' unit vectors, for `cosine` only; None means that one is blank.
     """

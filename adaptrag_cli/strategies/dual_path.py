@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
+from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Candidate, ChunksSelected, Event, PathName
 from adaptrag_cli.retrieval import FoundChunk
 from adaptrag_cli.selection import angles, rank_candidates
@@ -22,8 +23,17 @@ _SPLITS: dict[str, tuple[int, int]] = {"1q+2p": (1, 2), "2q+1p": (2, 1)}
 
 
 def look_up_both(query: str, pseudo_context: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
-    """Search the paths that the options name and keep the top k; a blank pseudo-context leaves the query path alone."""
+    """Search the paths that the options name and keep the top k; a blank pseudo-context leaves the query path alone.
+
+    Raises:
+        ConfigError: a fixed number of each path is wanted, and only one path is to be searched.
+    """
     options = use.options
+    if options.selection != "ais" and options.paths != "both":
+        raise ConfigError(
+            f"selection {options.selection!r} takes chunks of two paths, and only {options.paths!r} is searched",
+            "leave out --paths, or --selection",
+        )
     depth = options.top_n if options.paths == "both" else 2 * options.top_n
     by_query: tuple[FoundChunk, ...] = ()
     by_pseudo_context: tuple[FoundChunk, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -38,9 +37,9 @@ IMAGINED = "An imagined passage."
 PASSAGE, DIRECT, AGAIN, READING = "detailed passage", "concise answer", f"Context: {IMAGINED}", "based on the Context"
 
 
-@pytest.fixture
-def retriever(tmp_path: Path) -> Retriever:
-    return lamp_retriever(tmp_path)
+@pytest.fixture(scope="module")
+def retriever(tmp_path_factory: pytest.TempPathFactory) -> Retriever:
+    return lamp_retriever(tmp_path_factory.mktemp("lamp"))
 
 
 def model_of(
