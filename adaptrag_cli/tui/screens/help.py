@@ -31,11 +31,13 @@ NUMBERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("threshold", "Documents are looked up when u is greater than this; at equality the draft stands."),
             ("trigger", "That u was above the threshold; the trigger ratio is the share of questions looked up."),
+            ("agreement", "Whether two answers from memory say the same, by the rule that is named (PAIRS)."),
+            ("chance", "How likely draft and answer from documents are right, as calibrated (dtr+verify)."),
             ("draft odds", "How many drafts of about this u were right, where that was measured for this model."),
         ),
     ),
     (
-        "Two paths: search with the question and with the pseudo-context",
+        "Paths: search with the question, the pseudo-context, or the question widened by the model",
         (
             ("rank", "Place in a list, from 1, the best."),
             ("dense score", "Inner product of two unit vectors: 1 is the same meaning, 0 is unrelated."),
@@ -54,6 +56,7 @@ NUMBERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("AIS cos", "cos(theta1 + theta2): highest for chunks between question and pseudo-context."),
             ("AIS sum", "s1 + s2: highest for chunks close to both together."),
             ("AIS dynamic", "Minus the weighted mean of theta1 and theta2; theta0 sets the weight."),
+            ("rerank", "Question and chunk read together by a reranker: log-odds that the chunk helps, 0 is even."),
             ("kept", "Whether the chunk is among the first k and was put before the model."),
         ),
     ),
