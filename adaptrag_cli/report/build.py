@@ -81,9 +81,11 @@ def _projections(lines: Sequence[Line]) -> tuple[list[Projection], str]:
     projections: list[Projection] = []
     why = ""
     for line in lines:
-        path = Path(line.run.folder) / line.run.manifest.cache
-        if not path.is_file():
-            why = why or f"{_NEEDS_TWO_PATHS}; {path} is not there"
+        cache = line.run.manifest.cache
+        # A cache outside the run is named as it was typed, from the folder where eval was started.
+        path = next((p for p in (Path(line.run.folder, cache), Path(cache)) if p.is_file()), None)
+        if path is None:
+            why = why or f"{_NEEDS_TWO_PATHS}; {cache} is not there"
             continue
         try:
             vectors = EvaluationCache(path)

@@ -280,7 +280,7 @@ def _found_by(chunks: Sequence[GoldChunk]) -> tuple[str, ...]:
 
 
 def _dash(number: int) -> Dash:
-    return ("solid", "dash", "dot")[number % 3]  # type: ignore[return-value]
+    return ("solid", "dash", "dot")[number % 3]
 
 
 def _median(values: Sequence[float]) -> float:

@@ -145,7 +145,7 @@ def _trace(series: Series, *, is_polar: bool, in_legend: bool) -> Any:
         )
     places = {"theta": list(series.x), "r": list(series.y)} if is_polar else {"x": list(series.x), "y": list(series.y)}
     kind = go.Scatterpolar if is_polar else go.Scatter
-    extra = {} if is_polar else {"error_y": _errors(series, colour=colour)}
+    extra: dict[str, Any] = {} if is_polar else {"error_y": _errors(series, colour=colour)}
     if series.labels and not is_polar:
         extra["text"] = [safe(label) for label in series.labels]
         extra["textposition"] = _label_places(series)

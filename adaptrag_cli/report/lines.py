@@ -32,10 +32,11 @@ class Line:
     run: RunData
     cell: Cell
 
-    @property
+    @cached_property
     def sets(self) -> tuple[str, ...]:
-        """Names of the question sets, in the manifest's order."""
-        return tuple(info.name for info in self.run.manifest.sets)
+        """Names of the question sets with answers, in the manifest's order."""
+        answered = {result.set for result in self.run.results if result.cell == self.cell.name}
+        return tuple(info.name for info in self.run.manifest.sets if info.name in answered)
 
     @cached_property
     def answers(self) -> Mapping[str, Answers]:
@@ -96,6 +97,11 @@ class Line:
     def plain(self, strategy: str) -> str | None:
         """The label of a strategy in its plainest form."""
         return self._first(lambda s: s.strategy == strategy)
+
+    def is_plainest(self, label: str) -> bool:
+        """Whether a strategy that always looks up has the fewest options of its kind."""
+        kind = self.spec(label).strategy
+        return label == self._first(lambda s: s.strategy == kind and self.always_looks_up(s.label))
 
     def _first(self, is_wanted: Callable[[StrategySpec], bool]) -> str | None:
         """Of the strategies that were asked and are wanted, the one with the fewest options."""

@@ -64,7 +64,7 @@ def verdict(row: StrategyRow) -> str:
 def brief_rows(rows: Sequence[StrategyRow]) -> Table:
     """The few columns that fit 80 characters."""
     return Table(
-        columns=("strategy", "n", "EM", "F1", "recall", "looked up %", "calls", "s"),
+        columns=("strategy", "n", "EM", "F1", "recall", "trigger", "calls", "s"),
         rows=tuple(
             (
                 row.strategy,

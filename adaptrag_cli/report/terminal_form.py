@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _GLYPHS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 32
+_LABEL_WIDTH = 19
 
 
 def print_report(report: Report, stream: TextIO) -> None:
@@ -94,9 +95,12 @@ def _flush(lines: io.StringIO, stream: TextIO) -> None:
 def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool) -> None:
     _head(console, f"{part.panel}: {part.line}" if names_line else part.panel)
     _print_table(console, brief_rows(part.rows))
-    for row in part.rows:
-        if row.em_difference is not None:
-            _say(console, f"{row.strategy} against {row.against}: {verdict(row)}", indent=2)
+    compared = [row for row in part.rows if row.em_difference is not None]
+    told = [row for row in compared if row.em_difference and row.em_difference.verdict != "inconclusive"]
+    for row in told:
+        _say(console, f"{row.strategy} against {row.against}: {verdict(row)} points EM", indent=2)
+    if len(told) < len(compared):
+        _say(console, f"inconclusive against {compared[0].against}: {len(compared) - len(told)}", indent=2)
 
 
 def _print_figure(figure: Figure, console: Console) -> None:
@@ -179,8 +183,21 @@ def _print_table(console: Console, made: Table) -> None:
         justify: Literal["left", "right"] = "right" if is_number else "left"
         table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
     for row in made.rows:
-        table.add_row(*(Text(printable("" if value is None else str(value))) for value in row))
+        table.add_row(*(Text(_broken("" if value is None else printable(str(value)))) for value in row))
     console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _broken(text: str) -> str:
+    """A long label in lines that end at its colons; what has spaces folds by itself."""
+    if len(text) <= _LABEL_WIDTH or " " in text:
+        return text
+    lines = [""]
+    for part in text.split(":"):
+        piece = part if not any(lines) else f":{part}"
+        if lines[-1] and len(lines[-1]) + len(piece) > _LABEL_WIDTH:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def _is_number(value: Scalar) -> bool:

@@ -190,7 +190,8 @@ def _gain_by_line(lines: Sequence[Line], gains: Sequence[GainBin]) -> Figure:
 def _gain_by_method(lines: Sequence[Line], gains: Sequence[GainBin]) -> Figure:
     title, source = "Gain of looking up against uncertainty, by way of looking up", "DTR Fig. 5 and 18"
     first = panels_of(lines)[0] if lines else ""
-    pooled = [gain for gain in gains if gain.panel == first]
+    plainest = {(line.name, label) for line in lines for label in line.answers if line.is_plainest(label)}
+    pooled = [gain for gain in gains if gain.panel == first and (gain.line, gain.documents) in plainest]
     methods = ordinals([gain.documents for gain in pooled])
     if len(methods) < 2:
         return absent(

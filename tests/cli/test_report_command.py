@@ -36,7 +36,7 @@ def test_tables_and_figures_in_the_terminal() -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "popqa"
-    assert lines[1].split() == ["strategy", "n", "EM", "F1", "recall", "looked", "up", "%", "calls", "s"]
+    assert lines[1].split() == ["strategy", "n", "EM", "F1", "recall", "trigger", "calls", "s"]
     assert [line.split()[0] for line in lines[2:5]] == ["never", "always", "dtr"]
     assert "EM of the drafts" in done.stdout
     assert "not here: needs pairs" not in done.stdout  # dtr alone has two of the three groups
