@@ -149,7 +149,7 @@ def route_by_neighbours(
 
 
 def popularity_limit(questions: Sequence[tuple[LabelledQuestion, float]]) -> float:
-    """The limit of log10 popularity below which looking up answers the most labelled questions right.
+    """The limit of log10 popularity below which looking up answers the most questions right; there is at least one.
 
     It lies halfway between two neighbouring popularities, or is minus infinity (nothing is looked up) or infinity
     (everything is). Of limits that are equally good the smallest is taken: a look-up has to earn its cost.
