@@ -77,8 +77,10 @@ def _settings(strategy: str, style: str) -> tuple[Setting, ...]:
     if strategy == "never":
         return (Setting(name="draft_tokens", value=32, origin=own),)
     rows = [Setting(name="style", value=style, origin="--style" if style == "cited" else own)]
-    if strategy in {"dtr", "pairs", "dtr+verify"}:
+    if strategy in {"dtr", "pairs"}:
         rows.append(Setting(name="paths", value="both", origin=own))
+    if strategy == "dtr+verify":
+        rows.append(Setting(name="top_n", value=5, origin=own))
     if strategy == "dtr":
         rows.insert(0, Setting(name="threshold", value=0.3, origin="measured for this model"))
     return tuple(rows)

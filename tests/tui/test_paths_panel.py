@@ -92,6 +92,8 @@ def columns(host: PanelHost) -> list[str]:
         ([], ["query"]),
         (traces.retrieved(), ["query", "pseudo_context"]),
         (traces.pairs_agree(), ["query", "pseudo_context"]),
+        (traces.verify(), ["query", "pseudo_context"]),
+        (traces.verify()[:12], ["query", "pseudo_context"]),
         (traces.always(), ["query"]),
         (traces.rerank(), ["query"]),
         (traces.judge_skips(), ["query"]),
@@ -99,7 +101,19 @@ def columns(host: PanelHost) -> list[str]:
         (traces.thinking_aloud(), ["expanded"]),
         ([traces.started("hyde"), YES, PseudoContextWritten(text=" "), found("query", 1)], ["query"]),
     ],
-    ids=["nothing", "dtr", "pairs", "always", "rerank", "judge", "hyde", "cot", "hyde, blank"],
+    ids=[
+        "nothing",
+        "dtr",
+        "pairs",
+        "verify",
+        "verify, imagining",
+        "always",
+        "rerank",
+        "judge",
+        "hyde",
+        "cot",
+        "hyde, blank",
+    ],
 )
 def test_there_is_a_column_for_each_path_of_the_method(run: list[Event], paths: list[str]):
     async def body(host: PanelHost, pilot: Pilot[None]) -> None:

@@ -17,6 +17,8 @@ from adaptrag_cli.events import (
 
 LETTERS: Mapping[str, str] = {"top_k": "k", "top_n": "n", "ais": "AIS", "retriever": "retriever"}
 """The settings that a selection depends on, and how they are called on the screen."""
+_OF_TWO_PATHS = frozenset({"paths", "top_n"})
+"""Settings of methods that can search with a pseudo-context beside the question."""
 
 
 class LookUpState:
@@ -58,7 +60,7 @@ class LookUpState:
         self._settings_before = self.settings if self.start else _of(start)
         self.start = self.start or start
         self.settings = _of(start)
-        self.has_two_paths = any(setting.name == "paths" for setting in start.settings)
+        self.has_two_paths = any(setting.name in _OF_TWO_PATHS for setting in start.settings)
         self._failure = ""
 
     @property

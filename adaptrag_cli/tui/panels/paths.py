@@ -245,7 +245,7 @@ class PathsPanel(Panel):
         wanted = set(self._retrieved)
         if self._state.has_two_paths:
             wanted |= {"query", "pseudo_context"}
-        elif self._writing or self._pseudo_context:  # a blank one widens nothing
+        elif (self._writing or self._pseudo_context) and "pseudo_context" not in wanted:  # a blank one widens nothing
             wanted.add("expanded")
         return [path for path in _ALL_PATHS if path in (wanted or {"query"})]
 
