@@ -20,8 +20,8 @@ from adaptrag_cli.cli.tui import tui
 
 _ASKING = "Ask"
 _PREPARING = "Prepare"
-_CHECKING = "Check"
 _MEASURING = "Measure"
+_CHECKING = "Check"
 
 _EPILOG = """
 [bold]Examples[/bold]
@@ -32,6 +32,7 @@ _EPILOG = """
   adaptrag ask "When does quiet time start?" --json --trace run.jsonl
   adaptrag replay run.jsonl -v
   adaptrag tui "When does quiet time start?"
+  adaptrag eval questions.jsonl --index notes --strategies never,always,dtr
 
 [bold]Exit codes[/bold]
     0  all went well (also when the documents do not tell)
@@ -56,11 +57,11 @@ app.command("ask", rich_help_panel=_ASKING)(ask)
 app.command("tui", rich_help_panel=_ASKING)(tui)
 app.command("replay", rich_help_panel=_ASKING)(replay)
 app.command("demo", rich_help_panel=_ASKING)(demo)
-app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
-app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("index", rich_help_panel=_PREPARING)(index)
 app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)
 app.add_typer(models_app, name="models", rich_help_panel=_PREPARING)
+app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
+app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("doctor", rich_help_panel=_CHECKING)(doctor)
 app.command("config", rich_help_panel=_CHECKING)(config)
 

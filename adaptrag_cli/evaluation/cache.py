@@ -56,12 +56,12 @@ class EvaluationCache:
 
     def get(self, kind: Kind, key: bytes) -> bytes | None:
         """What was stored, or None."""
-        row = self._db.execute("SELECT value FROM entries WHERE kind = ? AND key = ?", (kind, key)).fetchone()
-        return bytes(row[0]) if row is not None else None
+        row = self._run("SELECT value FROM entries WHERE kind = ? AND key = ?", (kind, key))
+        return _bytes(row[0]) if row is not None else None
 
     def put(self, kind: Kind, key: bytes, value: bytes) -> None:
         """Store; the first value stands."""
-        self._db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (kind, key, value))
+        self._run("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (kind, key, value))
 
     def text_vector(self, encoder: str, text: str) -> NDArray[np.float32] | None:
         """The vector that an encoder (by the digest of its fingerprint) gave a query text."""
@@ -77,6 +77,19 @@ class EvaluationCache:
 
     def close(self) -> None:
         self._db.close()
+
+    def _run(self, statement: str, values: tuple[object, ...]) -> tuple[object, ...] | None:
+        try:
+            row: tuple[object, ...] | None = self._db.execute(statement, values).fetchone()
+        except sqlite3.Error as error:
+            raise ConfigError(
+                f"the cache {self._path} is damaged or full: {error}", "delete it: only work is lost"
+            ) from error
+        return row
+
+
+def _bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else b""
 
 
 def _as_vector(value: bytes | None) -> NDArray[np.float32] | None:

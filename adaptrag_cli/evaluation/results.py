@@ -2,7 +2,7 @@
 
     OUT/manifest.json    what was measured, with what: two tables can be compared, or refused
     OUT/results.jsonl    a `Result` per cell, question set, strategy and question; appended, never rewritten
-    OUT/traces/...       the run itself, gzipped, for `adaptrag tui --replay` and to recompute every figure
+    OUT/traces/...       the run itself, gzipped, for `adaptrag tui --trace` and to recompute every figure
     OUT/cache.sqlite     texts and vectors that several strategies need (`cache.py`); may be deleted
 
 A result is a function of its trace, its question and nothing else, so figures can be recomputed from traces.
@@ -89,7 +89,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     strategies: tuple[StrategySpec, ...]
     cells: tuple[Cell, ...]
     cache: str
-    """File of the cache, relative to the run where it is inside."""
+    """File of the cache; relative to the run where it is inside."""
 
 
 class ScoredChunk(Record, frozen=True, kw_only=True):

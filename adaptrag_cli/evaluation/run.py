@@ -392,7 +392,9 @@ def _manifest(plan: Plan, cells: tuple[Cell, ...], before: Manifest | None) -> M
         sets=_set_infos(plan),
         strategies=tuple(specs.values()),
         cells=cells,
-        cache=str(plan.cache.relative_to(plan.out)) if plan.cache.is_relative_to(plan.out) else str(plan.cache),
+        cache=str(plan.cache.relative_to(plan.out))
+        if plan.cache.is_relative_to(plan.out)
+        else str(plan.cache.absolute()),
     )
 
 

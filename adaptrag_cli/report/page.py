@@ -17,7 +17,7 @@ from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.drawing import drawn
 from adaptrag_cli.report.figure import Figure, Table
 from adaptrag_cli.report.lines import Line
-from adaptrag_cli.report.rows import answer_rows, cost_rows
+from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
 from adaptrag_cli.report.strategies import StrategyTable
 
 _MOST_ROWS = 400
@@ -160,6 +160,12 @@ def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     parts = ((f"Answers{of}", answer_rows(part.rows)), (f"Cost{of}, means a question", cost_rows(part.rows)))
     for caption, made in parts:
         yield _captioned(caption, made)
+    more = [(f"Decisions{of} against what the drafts were", decision_rows(part.rows))]
+    more.append((f"Differences{of} from {reference_of(part.rows)}, question by question", difference_rows(part.rows)))
+    more += [(f"EM{of} by {name}", type_rows(kinds)) for name, kinds in part.types.items()]
+    for caption, made in more:
+        if made.rows:
+            yield element("details", element("summary", caption), _captioned(caption, made))
 
 
 def _captioned(caption: str, made: Table) -> Element:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from adaptrag_cli.evaluation.statistics import Paired
 from adaptrag_cli.evaluation.summary import StrategyRow
 from adaptrag_cli.report.figure import Table, interval, percent
 
@@ -54,6 +55,11 @@ def tokens(row: StrategyRow) -> float:
     return row.prompt_tokens - row.reused_tokens + row.generated_tokens
 
 
+def reference_of(rows: Sequence[StrategyRow]) -> str:
+    """The strategy that the others are compared with."""
+    return next((row.against for row in rows if row.against), "always")
+
+
 def verdict(row: StrategyRow) -> str:
     """`better (+5.0 points)`, or nothing for the reference itself."""
     if row.em_difference is None:
@@ -79,3 +85,77 @@ def brief_rows(rows: Sequence[StrategyRow]) -> Table:
             for row in rows
         ),
     )
+
+
+def decision_rows(rows: Sequence[StrategyRow]) -> Table:
+    """How well each strategy knew which drafts were right (DeepRAG Tab. 3), and what retrieval left of those."""
+    columns = ("strategy", "drafts right", "F1", "accuracy", "balanced", "MCC", "AUROC", "still right")
+    return Table(
+        columns=columns,
+        rows=tuple(
+            (
+                row.strategy,
+                percent(row.decision.answerable),
+                percent(row.decision.f1),
+                percent(row.decision.accuracy),
+                percent(row.decision.balanced_accuracy),
+                f"{row.decision.mcc:+.2f}",
+                "" if row.decision.auroc is None else f"{row.decision.auroc:.2f}",
+                percent(row.consistency),
+            )
+            for row in rows
+            if row.decision is not None
+        ),
+    )
+
+
+def difference_rows(rows: Sequence[StrategyRow]) -> Table:
+    """How far each strategy parts from the reference, question by question; p-values are corrected by Holm."""
+    columns = (
+        "strategy",
+        "other chunks",
+        "other answer",
+        "EM difference",
+        "won",
+        "lost",
+        "p",
+        "F1 difference",
+        "p of F1",
+    )
+    return Table(
+        columns=columns,
+        rows=tuple(
+            (
+                row.strategy,
+                percent(row.chunks_differ),
+                percent(row.answers_differ),
+                _difference(row.em_difference),
+                row.em_difference.wins,
+                row.em_difference.losses,
+                f"{row.em_difference.p_value:.3f}",
+                _difference(row.f1_difference),
+                f"{row.f1_difference.p_value:.3f}" if row.f1_difference else "",
+            )
+            for row in rows
+            if row.em_difference is not None
+        ),
+    )
+
+
+def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
+    """EM by kind of question, with the number of questions of each kind."""
+    first = next(iter(rows.values()), ())
+    kinds = tuple(f"{kind} ({found[0].n if found else 0})" for kind, found in rows.items())
+    em = {
+        (kind, row.strategy): percent(row.em.mean if row.em else None) for kind, found in rows.items() for row in found
+    }
+    return Table(
+        columns=("strategy", *kinds),
+        rows=tuple((row.strategy, *(em.get((kind, row.strategy), "") for kind in rows)) for row in first),
+    )
+
+
+def _difference(paired: Paired | None) -> str:
+    if paired is None:
+        return ""
+    return f"{100 * paired.difference:+.1f} [{100 * paired.low:+.1f}, {100 * paired.high:+.1f}]"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from adaptrag_cli.evaluation.results import RunData
-from adaptrag_cli.evaluation.summary import StrategyRow, summarise
+from adaptrag_cli.evaluation.summary import StrategyRow, break_down_fields, by_type, summarise
 from adaptrag_cli.report.lines import ALL_SETS, Line, panels_of
 
 
@@ -19,6 +19,8 @@ class StrategyTable:
     line: str
     panel: str
     rows: tuple[StrategyRow, ...]
+    types: Mapping[str, Mapping[str, tuple[StrategyRow, ...]]] = field(default_factory=dict)
+    """The rows by kind of question: a field of the questions (`type`, `hops`), its value, the rows."""
 
 
 def strategy_tables(lines: Sequence[Line], *, seed: int = 0) -> tuple[StrategyTable, ...]:
@@ -29,8 +31,14 @@ def strategy_tables(lines: Sequence[Line], *, seed: int = 0) -> tuple[StrategyTa
             run = _pooled(line.run) if panel == ALL_SETS else line.run
             rows = summarise(run, cell=line.cell.name, set=panel, seed=seed)
             if rows:
-                tables.append(StrategyTable(line=line.name, panel=panel, rows=rows))
+                types = {} if panel == ALL_SETS else _types(run, line.cell.name, panel, seed)
+                tables.append(StrategyTable(line=line.name, panel=panel, rows=rows, types=types))
     return tuple(tables)
+
+
+def _types(run: RunData, cell: str, panel: str, seed: int) -> dict[str, Mapping[str, tuple[StrategyRow, ...]]]:
+    fields = break_down_fields(run, cell=cell, set=panel)
+    return {name: by_type(run, cell=cell, set=panel, field=name, seed=seed) for name in fields}
 
 
 def _pooled(run: RunData) -> RunData:

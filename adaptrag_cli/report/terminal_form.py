@@ -12,7 +12,7 @@ from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.cases import Case
 from adaptrag_cli.report.figure import Figure, Series, Table
 from adaptrag_cli.report.lines import lines_of
-from adaptrag_cli.report.rows import brief_rows, verdict
+from adaptrag_cli.report.rows import brief_rows, type_rows, verdict
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.terminal import is_plain, printable
 
@@ -101,6 +101,9 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
         _say(console, f"{row.strategy} against {row.against}: {verdict(row)} points EM", indent=2)
     if len(told) < len(compared):
         _say(console, f"inconclusive against {compared[0].against}: {len(compared) - len(told)}", indent=2)
+    for name, kinds in part.types.items():
+        _say(console, f"EM by {name}:", indent=2)
+        _print_table(console, type_rows(kinds))
 
 
 def _print_figure(figure: Figure, console: Console) -> None:

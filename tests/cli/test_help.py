@@ -15,6 +15,7 @@ from adaptrag_cli.errors import ExitCode
 COMMANDS = {
     "Ask": ["ask", "tui", "replay", "demo"],
     "Prepare": ["index", "indexes", "models"],
+    "Measure": ["eval", "report", "calibrate"],
     "Check": ["doctor", "config"],
 }
 
@@ -51,7 +52,7 @@ def test_help_has_examples_and_every_exit_code_on_its_own_line(command_line):
 
 
 def test_help_fits_80_columns(command_line):
-    for words in ([], ["ask"], ["replay"]):
+    for words in ([], ["ask"], ["replay"], ["eval"], ["eval", "judge"], ["report"], ["calibrate"]):
         text = command_line(*words, "--help").stdout
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text
@@ -68,6 +69,8 @@ def test_the_flags_of_ask_are_the_documented_ones(command_line):
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", command_line("ask", "--help").stdout))
     assert flags == {
         "--strategy", "--threshold", "--retriever", "--ais", "--top-n", "--top-k", "--style", "--peek", "--no-peek",
+        "--gate", "--no-gate", "--selection", "--paths", "--agreement", "--agreement-limit", "--exclude-numbers",
+        "--include-numbers", "--neighbours", "--labels", "--floor", "--today", "--judge-model", "--reranker",
         "--index", "--index-dir", "--model", "--models-dir", "--gpu-layers", "--context-length", "--config",
         "--json", "--trace", "--verbose", "--help",
     }  # fmt: skip
@@ -109,8 +112,8 @@ def complete(*words: str) -> list[str]:
 
 
 def test_the_shell_completes_commands_strategies_and_models():
-    assert complete("re") == ["replay"]
-    assert complete("ask", "--strategy", "d") == ["dtr"]
+    assert complete("rep") == ["replay", "report"]
+    assert complete("ask", "--strategy", "d") == ["dpr-ais", "dtr", "dtr+verify"]
     assert complete("ask", "--model", "smol") == ["smollm2-135m-instruct"]
 
 

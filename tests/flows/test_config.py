@@ -124,7 +124,7 @@ def test_a_catalogue_name_is_never_taken_for_a_folder_beside_the_file(tmp_path: 
         ("[ask]\ntop_k = true\n", "ask.top_k must be a whole number from 1 to 10000, not True"),
         ("[ask]\ntop_k = 0\n", "ask.top_k must be a whole number from 1 to 10000, not 0"),
         ("[ask]\npeek = 'yes'\n", "ask.peek must be true or false, not 'yes'"),
-        ("[ask]\nais = 'cosine'\n", "ask.ais must be cos, sum or dynamic, not 'cosine'"),
+        ("[ask]\nais = 'cosine'\n", "ask.ais must be cos, sum, dynamic or rerank, not 'cosine'"),
         ("[ask]\nretriever = ['dense']\n", "ask.retriever must be dense, sparse or hybrid, not 'list'"),
         ('[ask]\nstyle = "short\\n"\n', "ask.style must be short or cited, not 'short\\n'"),
         ("[models]\ngpu_layers = -1\n", "models.gpu_layers must be auto, all or a whole number from 0, not '-1'"),
