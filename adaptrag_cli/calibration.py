@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -53,6 +54,15 @@ class Logistic(Record, frozen=True, kw_only=True):
 
 class FittedVerifier(Record, frozen=True, kw_only=True):
     """What dtr+verify weighs with."""
+
+    encoder: str
+    """Similarities of another encoder mean something else."""
+    look_up: Literal["query", "both"]
+    """Paths that are searched: the ones whose answers were better on the calibration questions."""
+    skip_margin: float
+    """Nothing is looked up only when the draft is likelier right by more than this."""
+    keep_margin: float
+    """After a look-up the draft is given only when it is likelier right by more than this."""
 
     draft: Logistic
     """Chance that the draft is right, from its uncertainty alone."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adaptrag_cli import engine
-from adaptrag_cli.calibration import Calibrated, calibration_path, read_calibration
+from adaptrag_cli.calibration import Calibrated, FittedVerifier, calibration_path, read_calibration
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable, ModelError
 from adaptrag_cli.events import DraftOdds, Event, Setting, WarningRaised
@@ -69,6 +69,13 @@ class Plan:
         if self.calibrated is not None and self.calibrated.odds:
             return self.calibrated.odds
         return self.shipped.odds if self.shipped else ()
+
+    @property
+    def verifier(self) -> FittedVerifier | None:
+        """What dtr+verify weighs with: the user's own before the shipped one."""
+        if self.calibrated is not None and self.calibrated.verifier is not None:
+            return self.calibrated.verifier
+        return self.shipped.verifier if self.shipped else None
 
 
 @dataclass(kw_only=True)
@@ -208,6 +215,7 @@ def resources_of(
         reranker=_open_reranker(plan.reranker, model, models_dir_of(settings)),
         labels=labels,
         calibrated=plan.calibrated,
+        verifier=plan.verifier,
     )
 
 

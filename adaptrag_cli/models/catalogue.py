@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from adaptrag_cli.calibration import FittedVerifier
 from adaptrag_cli.errors import UnknownName
 from adaptrag_cli.events import DraftOdds
 
@@ -63,6 +64,8 @@ class Calibration:
     """Above it the answer from documents counts as not told by them."""
     abstain_query_score: float | None = None
     """Below it the best chunk counts as being about something else."""
+    verifier: FittedVerifier | None = None
+    """What dtr+verify weighs with."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import Protocol, Self
 
-from adaptrag_cli.calibration import Calibrated
+from adaptrag_cli.calibration import Calibrated, FittedVerifier
 from adaptrag_cli.config import AgreementRule, AisScore, AskSettings, RetrieverName, SearchPaths, Selection, Style
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
 from adaptrag_cli.events import (
@@ -167,6 +167,8 @@ class Resources:
     """Questions of an earlier evaluation with what was right for each."""
     calibrated: Calibrated | None = None
     """What was fitted for this model on this machine."""
+    verifier: FittedVerifier | None = None
+    """What dtr+verify weighs with: the user's own, else the one measured for the model."""
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     """What is known of the question beside its text, such as its subject's popularity."""
 

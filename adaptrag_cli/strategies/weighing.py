@@ -1,0 +1,124 @@
+"""Weigh a draft against an answer from documents (DTR Eq. 1): the features, and both decisions. Pure functions.
+
+Calibration fits on these features and `dtr+verify` computes them, so what is fitted is what is run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from adaptrag_cli.answers import contains_words, normalise_answer, same_answer, token_f1
+from adaptrag_cli.calibration import FittedVerifier
+from adaptrag_cli.events import AnswerSource
+
+DRAFT = ("draft_uncertainty", "draft_is_closed")
+BEFORE = (*DRAFT, "query_similarity", "draft_in_chunks")
+AFTER = (*BEFORE, "answer_uncertainty", "answer_is_closed", "answer_in_chunks", "agreement")
+AFTER_BOTH = (*AFTER, "ais_score")
+"""With two paths, AIS has scored the chunks."""
+
+_CLOSED = frozenset({"yes", "no"})
+_SOFTENING = 0.02
+"""Uncertainties below it (nats) are about equally sure."""
+_UNDEFINED = 3.0
+"""Nats that an undefined uncertainty counts as: less sure than nearly every draft."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A chunk as the weighing sees it."""
+
+    text: str
+    """Title and text."""
+    query_score: float
+    """Inner product with the query vector."""
+    ais_score: float | None = None
+
+
+def draft_features(draft: str, uncertainty: float | None) -> dict[str, float]:
+    """What the draft alone tells. Uncertainties enter as ln(u + .02): they matter by their ratio."""
+    return {"draft_uncertainty": _logged(uncertainty), "draft_is_closed": float(is_closed(draft))}
+
+
+def before_features(draft: str, uncertainty: float | None, peeked: Sequence[Seen]) -> dict[str, float]:
+    """What draft and peeked chunks tell: the best similarity to the question, and how much of the draft they hold."""
+    return draft_features(draft, uncertainty) | {
+        "query_similarity": max((chunk.query_score for chunk in peeked), default=0.0),
+        "draft_in_chunks": held_by(draft, peeked),
+    }
+
+
+def after_features(
+    draft: str,
+    uncertainty: float | None,
+    peeked: Sequence[Seen],
+    *,
+    answer: str,
+    answer_uncertainty: float | None,
+    kept: Sequence[Seen],
+) -> dict[str, float]:
+    """What is known once there are two answers."""
+    features = before_features(draft, uncertainty, peeked) | {
+        "draft_in_chunks": held_by(draft, kept),
+        "answer_uncertainty": _logged(answer_uncertainty),
+        "answer_is_closed": float(is_closed(answer)),
+        "answer_in_chunks": held_by(answer, kept),
+        "agreement": agreement(draft, answer),
+    }
+    scores = [chunk.ais_score for chunk in kept if chunk.ais_score is not None]
+    return features | ({"ais_score": max(scores)} if scores else {})
+
+
+def is_closed(answer: str) -> bool:
+    """Whether it is a yes or a no: no document holds such an answer, and a model is sure of it for little reason."""
+    return normalise_answer(answer) in _CLOSED
+
+
+def held_by(answer: str, chunks: Sequence[Seen]) -> float:
+    """The largest share of the answer's words that stand in one chunk; 0 for yes and no, which none holds."""
+    words = set(normalise_answer(answer).split())
+    if not words or is_closed(answer):
+        return 0.0
+    return max((len(words & set(normalise_answer(c.text).split())) / len(words) for c in chunks), default=0.0)
+
+
+def agreement(draft: str, answer: str) -> float:
+    """1 where the answers are the same or one holds the words of the other in a row, else their token F1."""
+    if same_answer(draft, answer) or contains_words(draft, answer) or contains_words(answer, draft):
+        return 1.0
+    return token_f1(draft, answer)
+
+
+def worth_looking_up(
+    verifier: FittedVerifier, features: Mapping[str, float], floor: float
+) -> tuple[bool, float, float]:
+    """DTR Eq. 1, with a margin: look up unless the draft is likelier right by more than `skip_margin`.
+
+    A draft below the floor is looked up in any case. Returns the decision, the chance of the draft (P_param) and the
+    chance that documents give the right answer (P_ret * P_gen).
+    """
+    draft = verifier.draft.chance(features)
+    documents = verifier.before.chance(features)
+    return draft <= documents + verifier.skip_margin or draft < floor, draft, documents
+
+
+def likelier(
+    verifier: FittedVerifier, features: Mapping[str, float], floor: float, *, answered: bool
+) -> tuple[AnswerSource, float, float]:
+    """Which answer is given: the one from documents unless the draft is likelier right by more than `keep_margin`.
+
+    Neither where the one to be given is below the floor; where documents gave no answer (`answered`), the draft or
+    none. Returns the source and both chances.
+    """
+    draft = verifier.draft_after.chance(features)
+    documents = verifier.after.chance(features) if answered else 0.0
+    if not answered:
+        return ("none" if draft < floor else "draft"), draft, documents
+    chosen: AnswerSource = "draft" if draft > documents + verifier.keep_margin else "documents"
+    return ("none" if (draft if chosen == "draft" else documents) < floor else chosen), draft, documents
+
+
+def _logged(uncertainty: float | None) -> float:
+    return math.log((_UNDEFINED if uncertainty is None else min(uncertainty, _UNDEFINED)) + _SOFTENING)
