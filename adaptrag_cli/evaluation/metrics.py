@@ -5,8 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from adaptrag_cli.answers import contains, contains_words, normalise_answer, same_answer, token_f1
+from adaptrag_cli.evaluation.statistics import Floats, Interval, bootstrap
 from adaptrag_cli.events import Record
+
+Bools = npt.NDArray[np.bool_]
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 
@@ -60,7 +66,8 @@ def answer_in_text(texts: Sequence[str], golds: Sequence[str]) -> bool:
 def consistency(draft_right: Sequence[bool], still_right: Sequence[bool]) -> float | None:
     """Of the questions whose draft was right, the share that is still right after retrieval; None without any.
 
-    What retrieval does not spoil: DTR's Fig. 5 and PAIRS' Fig. 3 show the same loss where drafts are sure.
+    Probing-RAG's model consistency (Tab. 4). The paper counts every question, so that a method keeps what it does not
+    look up; over the questions that were looked up it is what retrieval spoils (DTR Fig. 5, PAIRS Fig. 3).
     """
     kept = [after for before, after in zip(draft_right, still_right, strict=True) if before]
     return sum(kept) / len(kept) if kept else None
@@ -79,48 +86,91 @@ class DecisionQuality(Record, frozen=True, kw_only=True):
     """Matthews correlation, from -1 to 1; 0 for a constant decision."""
     auroc: float | None
     """Of minus the uncertainty; None where no uncertainty was measured or all drafts are alike."""
+    intervals: dict[str, Interval]
+    """95 % bootstrap interval of each measure that is defined, by its name."""
 
 
 def decision_quality(
-    *, answerable: Sequence[bool], retrieved: Sequence[bool], uncertainty: Sequence[float | None]
+    *, answerable: Sequence[bool], retrieved: Sequence[bool], uncertainty: Sequence[float | None], seed: int = 0
 ) -> DecisionQuality | None:
     """Measure decisions against what the drafts turned out to be; positive is "answerable without retrieval".
 
     An always-retrieving method has F1 0, balanced accuracy .5, MCC 0 (METHODS 9.7). An undefined uncertainty counts as
     the largest: it retrieves.
     """
-    n = len(answerable)
-    if n == 0:
+    if not len(answerable) == len(retrieved) == len(uncertainty):
+        raise ValueError("decisions, drafts and uncertainties are not of the same questions")
+    if not answerable:
         return None
-    pairs = list(zip(answerable, retrieved, strict=True))
-    tp = sum(1 for a, r in pairs if a and not r)
-    fp = sum(1 for a, r in pairs if not a and not r)
-    fn = sum(1 for a, r in pairs if a and r)
-    tn = n - tp - fp - fn
-    rates = [hit / total for hit, total in ((tp, tp + fn), (tn, tn + fp)) if total]
-    spread = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    truth, skipped = np.asarray(answerable, dtype=bool), ~np.asarray(retrieved, dtype=bool)
+    intervals = {name: bootstrap(measure, truth, skipped, seed=seed) for name, measure in _MEASURES.items()}
+    if any(value is not None for value in uncertainty):
+        intervals["auroc"] = bootstrap(_auroc, truth, _uncertainties(uncertainty), seed=seed)
+    known = {name: interval for name, interval in intervals.items() if interval is not None}
+    values = {name: interval.mean for name, interval in known.items()}
     return DecisionQuality(
-        n=n,
-        answerable=(tp + fn) / n,
-        f1=2 * tp / (2 * tp + fp + fn) if tp else 0.0,
-        accuracy=(tp + tn) / n,
-        balanced_accuracy=sum(rates) / len(rates),
-        mcc=(tp * tn - fp * fn) / spread if spread else 0.0,
-        auroc=auroc(answerable, uncertainty),
+        n=len(answerable),
+        answerable=float(truth.mean()),
+        f1=values["f1"],
+        accuracy=values["accuracy"],
+        balanced_accuracy=values["balanced_accuracy"],
+        mcc=values["mcc"],
+        auroc=values.get("auroc"),
+        intervals=known,
     )
 
 
-def auroc(positive: Sequence[bool], uncertainty: Sequence[float | None]) -> float | None:
-    """The chance that a right draft is less uncertain than a wrong one; ties count half; None with one kind only."""
-    if all(value is None for value in uncertainty):
-        return None
-    values = [math.inf if value is None else value for value in uncertainty]
-    right = [value for value, is_right in zip(values, positive, strict=True) if is_right]
-    wrong = [value for value, is_right in zip(values, positive, strict=True) if not is_right]
-    if not right or not wrong:
-        return None
-    wins = sum((a < b) + 0.5 * (a == b) for a in right for b in wrong)
-    return wins / (len(right) * len(wrong))
+def _uncertainties(uncertainty: Sequence[float | None]) -> Floats:
+    return np.asarray([math.inf if value is None else value for value in uncertainty], dtype=np.float64)
+
+
+def _auroc(truth: Bools, uncertainty: Floats) -> Floats:
+    """The chance that a right draft is less uncertain than a wrong one; ties count half; NaN with one kind only.
+
+    From rank sums: (R - P (P + 1) / 2) / (P N), where R sums the ranks of the P right drafts among all, most uncertain
+    first.
+    """
+    from scipy.stats import rankdata
+
+    right = truth.sum(axis=-1, dtype=np.float64)
+    wrong = truth.shape[-1] - right
+    ranks = (rankdata(-uncertainty, axis=-1) * truth).sum(axis=-1)
+    return _ratio(ranks - right * (right + 1) / 2, right * wrong, undefined=math.nan)
+
+
+def _decision_f1(truth: Bools, skipped: Bools) -> Floats:
+    tp, fp, fn, _ = _counts(truth, skipped)
+    return _ratio(2 * tp, 2 * tp + fp + fn)
+
+
+def _accuracy(truth: Bools, skipped: Bools) -> Floats:
+    return np.asarray((truth == skipped).mean(axis=-1))
+
+
+def _balanced_accuracy(truth: Bools, skipped: Bools) -> Floats:
+    """Mean of the shares decided well among right and among wrong drafts; of one kind where the other is missing."""
+    tp, fp, fn, tn = _counts(truth, skipped)
+    kinds = (tp + fn > 0).astype(np.float64) + (tn + fp > 0)
+    return (_ratio(tp, tp + fn) + _ratio(tn, tn + fp)) / kinds
+
+
+def _mcc(truth: Bools, skipped: Bools) -> Floats:
+    tp, fp, fn, tn = _counts(truth, skipped)
+    return _ratio(tp * tn - fp * fn, np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
+
+
+_MEASURES = {"f1": _decision_f1, "accuracy": _accuracy, "balanced_accuracy": _balanced_accuracy, "mcc": _mcc}
+
+
+def _counts(truth: Bools, skipped: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    """True positives, false positives, false negatives and true negatives along the last axis."""
+    cells = (truth & skipped, ~truth & skipped, truth & ~skipped, ~truth & ~skipped)
+    tp, fp, fn, tn = (np.asarray(cell.sum(axis=-1, dtype=np.float64)) for cell in cells)
+    return tp, fp, fn, tn
+
+
+def _ratio(above: Floats, below: Floats, *, undefined: float = 0.0) -> Floats:
+    return np.divide(above, below, out=np.full_like(below, undefined), where=below > 0)
 
 
 def _f1(prediction: str, gold: str) -> float:

@@ -1,25 +1,38 @@
 """Intervals and paired tests over questions. Deterministic for a seed.
 
-Intervals are percentile bootstraps over questions (scipy); differences of right/wrong scores are tested by McNemar's
-exact test, of graded ones by a paired permutation test. Several comparisons with one reference are corrected by Holm.
+Intervals are percentile bootstraps over questions: 2,000 resamples, less those in which a statistic is undefined.
+scipy's function gives the same figures where all are defined, but has no place for undefined ones. Differences of
+right/wrong scores are tested by McNemar's exact test, of graded ones by a paired permutation test. Several comparisons
+with one reference are corrected by Holm.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from adaptrag_cli.events import Record
 
 RESAMPLES = 2000
+PERMUTATIONS = 10_000
+"""Fewer where all sign flips are fewer (up to 13 differences): the test is exact then."""
 LEVEL = 0.95
+SIGNIFICANCE = 0.05
+_CELLS = 1 << 22
+"""Values drawn at once, which bounds memory for large sets."""
+
+Floats = npt.NDArray[np.float64]
+Statistic = Callable[..., Floats]
+"""From columns (..., n) to values (...); NaN where it is undefined."""
 
 
 class Interval(Record, frozen=True, kw_only=True):
-    """A mean with its 95 % bootstrap interval."""
+    """A mean, or the statistic that its holder names, with its 95 % bootstrap interval."""
 
     mean: float
     low: float
@@ -33,7 +46,7 @@ class Paired(Record, frozen=True, kw_only=True):
     difference: float
     low: float
     high: float
-    """95 % bootstrap interval of the difference."""
+    """95 % bootstrap interval of the difference, not corrected for the number of comparisons."""
     p_value: float
     n: int
     wins: int
@@ -45,32 +58,50 @@ class Paired(Record, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """`better`, `worse` or `inconclusive` at 5 %."""
-        if self.p_value >= 1 - LEVEL or self.difference == 0:
+        if self.p_value >= SIGNIFICANCE or self.difference == 0:
             return "inconclusive"
         return "better" if self.difference > 0 else "worse"
 
 
 def mean_interval(values: Sequence[float], *, seed: int = 0) -> Interval | None:
-    """Mean and interval; None of nothing. Equal values have no spread that a bootstrap could see."""
+    """Mean and interval; None of nothing.
+
+    One value, or equal ones, have no spread that a bootstrap could see: their interval is the value itself, which for
+    few questions promises too much.
+    """
     if not values:
         return None
-    low, high = _bootstrap_mean(np.asarray(values, dtype=np.float64), seed)
-    return Interval(mean=math.fsum(values) / len(values), low=low, high=high, n=len(values))
+    mean, low, high = _mean_interval(np.asarray(values, dtype=np.float64), seed)
+    return Interval(mean=mean, low=low, high=high, n=len(values))
+
+
+def bootstrap(statistic: Statistic, *columns: npt.NDArray[Any], seed: int = 0) -> Interval | None:
+    """A statistic of whole columns (n,), resampled by question; None where it is undefined for the questions given."""
+    value = float(statistic(*columns))
+    if math.isnan(value):
+        return None
+    low, high = _percentiles(statistic, columns, seed)
+    return Interval(mean=value, low=low, high=high, n=len(columns[0]))
 
 
 def paired_test(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> Paired | None:
     """Compare question by question; None of nothing.
 
     McNemar's exact test where all scores are 0 or 1, else a sign-flipping permutation test of the mean difference.
+
+    Raises:
+        ValueError: the scores are not of the same questions, so that their numbers differ.
     """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} scores cannot be paired with {len(second)}")
     if not first:
         return None
     differences = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     is_binary = set(first) | set(second) <= {0.0, 1.0}
-    low, high = _bootstrap_mean(differences, seed)
+    mean, low, high = _mean_interval(differences, seed)
     return Paired(
-        difference=math.fsum(differences) / len(differences),
+        difference=mean,
         low=low,
         high=high,
         p_value=_mcnemar(wins, losses) if is_binary else _permutation(differences, seed),
@@ -82,16 +113,13 @@ def paired_test(first: Sequence[float], second: Sequence[float], *, seed: int = 
 
 
 def holm(comparisons: Sequence[Paired | None]) -> list[Paired | None]:
-    """Correct p-values for their number (Holm's step-down); None stays None."""
-    indices = [i for i, c in enumerate(comparisons) if c is not None]
-    order = sorted(indices, key=lambda i: _p(comparisons[i]))
+    """Correct p-values for their number (Holm's step-down); None stays None and does not count."""
+    found = sorted(((i, c) for i, c in enumerate(comparisons) if c is not None), key=lambda pair: pair[1].p_value)
     corrected: list[Paired | None] = list(comparisons)
     largest = 0.0
-    for step, i in enumerate(order):
-        comparison = comparisons[i]
-        assert comparison is not None
-        largest = max(largest, min(1.0, comparison.p_value * (len(order) - step)))
-        corrected[i] = msgspec.structs.replace(comparison, p_value=largest, comparisons=len(order))
+    for step, (i, comparison) in enumerate(found):
+        largest = max(largest, min(1.0, comparison.p_value * (len(found) - step)))
+        corrected[i] = msgspec.structs.replace(comparison, p_value=largest, comparisons=len(found))
     return corrected
 
 
@@ -103,25 +131,27 @@ def median_and_p95(values: Sequence[float]) -> tuple[float, float]:
     return median, p95
 
 
-def _p(comparison: Paired | None) -> float:
-    return math.inf if comparison is None else comparison.p_value
+def _mean_interval(values: Floats, seed: int) -> tuple[float, float, float]:
+    if np.ptp(values) == 0.0:
+        constant = float(values[0])
+        return constant, constant, constant
+    return math.fsum(values) / len(values), *_percentiles(_mean, (values,), seed)
 
 
-def _bootstrap_mean(values: np.ndarray[tuple[int], np.dtype[np.float64]], seed: int) -> tuple[float, float]:
-    if len(values) == 1 or np.ptp(values) == 0.0:
-        return float(values[0]), float(values[0])
-    from scipy.stats import bootstrap
+def _mean(values: Floats) -> Floats:
+    return np.asarray(values.mean(axis=-1))
 
-    found = bootstrap(
-        (values,),
-        np.mean,
-        n_resamples=RESAMPLES,
-        confidence_level=LEVEL,
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return float(found.low), float(found.high)
+
+def _percentiles(statistic: Statistic, columns: Sequence[npt.NDArray[Any]], seed: int) -> tuple[float, float]:
+    n = len(columns[0])
+    rng = np.random.default_rng(seed)
+    rows = max(1, _CELLS // n)
+    parts = []
+    for start in range(0, RESAMPLES, rows):
+        picks = rng.integers(0, n, (min(rows, RESAMPLES - start), n))
+        parts.append(statistic(*(column[picks] for column in columns)))
+    low, high = np.nanquantile(np.concatenate(parts), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return low, high
 
 
 def _mcnemar(wins: int, losses: int) -> float:
@@ -132,17 +162,19 @@ def _mcnemar(wins: int, losses: int) -> float:
     return float(binomtest(wins, wins + losses, 0.5).pvalue)
 
 
-def _permutation(differences: np.ndarray[tuple[int], np.dtype[np.float64]], seed: int) -> float:
-    if not differences.any():
-        return 1.0
+def _permutation(differences: Floats, seed: int) -> float:
+    moved = differences[differences != 0.0]  # a tie stays a tie under either sign
+    if len(moved) < 2:
+        return 1.0  # of two sign patterns both are as extreme; scipy refuses a single value
     from scipy.stats import permutation_test
 
     found = permutation_test(
-        (differences, np.zeros_like(differences)),
-        lambda a, b, axis: np.mean(a - b, axis=axis),
+        (moved,),  # of a single sample the signs are flipped
+        np.sum,
         permutation_type="samples",
-        n_resamples=10_000,
+        n_resamples=PERMUTATIONS,
         vectorized=True,
+        batch=max(1, _CELLS // len(moved)),
         rng=np.random.default_rng(seed),
     )
     return float(found.pvalue)

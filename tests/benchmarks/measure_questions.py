@@ -18,11 +18,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
-import string
 import time
-from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
@@ -30,6 +27,7 @@ from statistics import mean, median
 from adaptrag_cli import engine
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.documents.base import Chunk
+from adaptrag_cli.evaluation.metrics import exact_match, f1, recall_at_k
 from adaptrag_cli.events import (
     ChunksSelected,
     DecisionMade,
@@ -50,39 +48,6 @@ from adaptrag_cli.strategies.base import Reuse, load_strategy
 from adaptrag_cli.strategies.steps import write_pseudo_context
 
 Record = dict[str, object]
-
-
-def normalise(text: str) -> str:
-    """Lower case, no ASCII punctuation, no articles, single spaces (METHODS 7.1)."""
-    text = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
-def exact_match(prediction: str, golds: Iterable[str]) -> float:
-    """1.0 when the normalised prediction equals a gold; an empty prediction never does."""
-    key = normalise(prediction)
-    return float(bool(key) and any(key == normalise(gold) for gold in golds))
-
-
-def f1(prediction: str, golds: Iterable[str]) -> float:
-    """Token F1, maximum over golds, with HotpotQA's yes/no rule."""
-    return max((_f1(normalise(prediction), normalise(gold)) for gold in golds), default=0.0)
-
-
-def _f1(prediction: str, gold: str) -> float:
-    closed = {"yes", "no", "noanswer"}
-    if (prediction in closed or gold in closed) and prediction != gold:
-        return 0.0
-    common = sum((Counter(prediction.split()) & Counter(gold.split())).values())
-    if not common:
-        return 0.0
-    precision, recall = common / len(prediction.split()), common / len(gold.split())
-    return 2 * precision * recall / (precision + recall)
-
-
-def recall(found: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Share of the gold documents among the found ones; None where nothing is gold."""
-    return len(set(found) & set(gold)) / len(set(gold)) if gold else None
 
 
 class HidingStore:
@@ -145,10 +110,10 @@ def retrieved_part(events: Sequence[Event], gold: Sequence[str], golds: Sequence
     text = next((e.text for e in events if isinstance(e, GenerationFinished) and e.phase == "answer"), "").strip()
     return {
         "answer": text,
-        "em": exact_match(text, golds),
+        "em": float(exact_match(text, golds)),
         "f1": f1(text, golds),
         "documents": [c.document for c in kept],
-        "recall": recall([c.document for c in kept], gold),
+        "recall": recall_at_k([c.document for c in kept], gold),
         "answer_uncertainty": judged.answer_uncertainty,
         "best_query_score": judged.best_query_score,
         "best_ais_score": max((c.ais_score for c in kept if c.ais_score is not None), default=None),
@@ -170,7 +135,7 @@ def measure(session: Session, question: dict, parts: Sequence[str], skip_below: 
         "draft": {
             "answer": text,
             "u": u,
-            "em": exact_match(text, golds),
+            "em": float(exact_match(text, golds)),
             "f1": f1(text, golds),
             "seconds": draft_seconds,
         },

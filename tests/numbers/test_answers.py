@@ -1,0 +1,85 @@
+"""Short answers compared by their words: normal form, equality, containment and token F1."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adaptrag_cli.answers import contains, contains_words, normalise_answer, same_answer, token_f1
+
+ANSWERS = st.lists(st.sampled_from(["the", "Paris", "paris,", "France", "yes", "no", "...", "É"]), max_size=5).map(
+    " ".join
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Beatles!", "beatles"),
+        ("a.k.a.", "aka"),
+        ("the-end", "theend"),  # punctuation goes first, so that no article is left standing alone
+        ("U.S.A.", "usa"),
+        ("1,500", "1500"),
+        ("An apple a day", "apple day"),
+        ("Beyoncé", "beyoncé"),
+        ("2–1", "2–1"),  # only ASCII punctuation goes
+        ("A", ""),
+        ("another theory", "another theory"),
+        (" new \t line\n", "new line"),
+        ("", ""),
+    ],
+)
+def test_the_normal_form(text, normal):
+    assert normalise_answer(text) == normal
+
+
+def test_answers_are_the_same_in_normal_form():
+    assert same_answer("The Beatles!", "beatles")
+    assert not same_answer("Paris", "Paris, France")
+
+
+@pytest.mark.parametrize(("first", "second"), [("", ""), ("", "A"), ("A", "A"), ("the", "an"), ("...", "!")])
+def test_an_answer_without_content_equals_nothing_and_is_held_by_nothing(first, second):
+    assert not same_answer(first, second)
+    assert not contains(first, second)
+    assert not contains("Paris", second)
+    assert not contains_words("Paris", second)
+    assert token_f1(first, second) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "f1"),
+    [
+        # "capital paris france" and "paris": precision 1/3, recall 1
+        ("the capital Paris France", "Paris", 0.5),
+        # and "paris france": precision 2/3, recall 1
+        ("the capital Paris France", "Paris, France", 0.8),
+        # a word counts as often as both have it: 2 of 3, 2 of 2
+        ("no no no", "no no", 0.8),
+        ("Paris", "London", 0.0),
+        ("Ottilie Brandt", "brandt ottilie", 1.0),
+    ],
+)
+def test_token_f1(first, second, f1):
+    assert token_f1(first, second) == pytest.approx(f1)
+
+
+def test_containment_is_of_characters_or_of_words():
+    assert contains("I know", "no")
+    assert not contains_words("I know", "no")
+    assert contains_words("It was the Old Mill, in 1987.", "old mill")
+    assert not contains_words("the mill is old", "old mill")
+    assert contains_words("Paris", "Paris") and contains_words("Paris, France", "Paris")
+
+
+@given(ANSWERS, ANSWERS)
+def test_laws_of_two_answers(first, second):
+    score = token_f1(first, second)
+    assert 0.0 <= score <= 1.0
+    assert score == token_f1(second, first)
+    assert same_answer(first, second) == same_answer(second, first)
+    if same_answer(first, second):
+        assert score == 1.0
+        assert contains_words(first, second)
+    if contains_words(first, second):
+        assert contains(first, second)
+        assert score > 0.0
