@@ -116,7 +116,7 @@ def relevance(text: str, passage: str) -> str:
 
 
 def better_answer(query: str, golds: Sequence[str], first: str, second: str) -> str:
-    """Ask which of two answers is better, given the right ones (ETC section 5.2 and Appendix A; the wording is ours)."""
+    """Ask which of two answers is better, given the right ones (ETC section 5.2; the wording is ours)."""
     return (
         f"{_question(query)}\nRight answer: {' or '.join(golds)}\n\n"
         f"Answer 1: {first or '(none)'}\nAnswer 2: {second or '(none)'}\n\n"
@@ -168,3 +168,13 @@ _CAN_ANSWER_EXAMPLES = (
     ("On which continent is Kenya?", "1"),
     ("How many visitors did the Skarvik boat museum have last May?", "0"),
 )
+
+
+def write_question(passage: Passage) -> str:
+    """Ask for a question and its answer, to calibrate on a corpus that has none (ours)."""
+    return (
+        f"{passage}\n\n"
+        "Write one question that this tells the answer to. The answer must be a name, a number or a short phrase, "
+        "copied word for word. Somebody who has not read this must understand the question, so name what it is about. "
+        "Write exactly two lines:\nQuestion: ...\nAnswer: ..."
+    )

@@ -9,6 +9,7 @@ import typer
 
 from adaptrag_cli import __version__
 from adaptrag_cli.cli.ask import ask, replay
+from adaptrag_cli.cli.calibrate import calibrate
 from adaptrag_cli.cli.config import config
 from adaptrag_cli.cli.demo import demo
 from adaptrag_cli.cli.doctor import doctor
@@ -61,6 +62,7 @@ app.command("index", rich_help_panel=_PREPARING)(index)
 app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)
 app.add_typer(models_app, name="models", rich_help_panel=_PREPARING)
 app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
+app.command("calibrate", rich_help_panel=_MEASURING)(calibrate)
 app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("doctor", rich_help_panel=_CHECKING)(doctor)
 app.command("config", rich_help_panel=_CHECKING)(config)
