@@ -97,13 +97,14 @@ def _stamped(events: Generator[Event, None, None], meter: _Meter) -> Generator[E
 def _answering(run: Run, strategy: Strategy, use: Resources, meter: _Meter) -> Generator[Event, None, None]:
     query = yield from _start(run, strategy, use)
     answer_ = yield from strategy.run(query, use)
-    if run.peek and answer_.source == "draft" and use.retriever is not None:
+    if run.peek and answer_.source == "draft" and use.retriever is not None and meter.counts().searches == 0:
         yield from _peek(query, use.retriever, use)
     yield _finished(answer_, meter)
 
 
 def _looking_up(run: Run, strategy: Strategy, use: Resources) -> Generator[Event, None, None]:
     query = yield from _start(run, strategy, use)
+    use.require_retriever()  # before anything is written for the search
     yield from strategy.look_up(query, use)
 
 

@@ -21,13 +21,12 @@ Differs from the papers:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import ClassVar
 
 from adaptrag_cli import prompts
 from adaptrag_cli.events import (
     Candidate,
-    ChunksSelected,
     DecisionMade,
     Event,
     PathName,
@@ -35,10 +34,9 @@ from adaptrag_cli.events import (
     PseudoContextWritten,
 )
 from adaptrag_cli.retrieval import FoundChunk
-from adaptrag_cli.selection import angles
 from adaptrag_cli.strategies.answering import ANSWER_USES, answer_from_chunks
 from adaptrag_cli.strategies.base import Answer, Options, Resources
-from adaptrag_cli.strategies.steps import candidate, generate_once, search_path, write_pseudo_context
+from adaptrag_cli.strategies.steps import generate_once, search_path, select_by_query, write_pseudo_context
 
 QUERY_COPIES = 5
 """So that the question outweighs the text that was written for it (n of Query2doc)."""
@@ -63,7 +61,7 @@ class _Expansion(ABC):
         text = yield from self._write(query, use)
         path: PathName = "expanded" if text else "query"
         found = yield from self._search(query, text, path, use)
-        return (yield from _select(query, found, path, use))
+        return (yield from select_by_query(query, found, use, path))
 
     @abstractmethod
     def _write(self, query: str, use: Resources) -> Generator[Event, None, str]: ...
@@ -137,24 +135,3 @@ def repeat_query(query: str, text: str) -> str:
     """Five copies of the question, then the text, a space between them; the question once where there is no text."""
     return " ".join([query] * QUERY_COPIES + [text]) if text else query
 
-
-def _select(
-    query: str, found: Sequence[FoundChunk], path: PathName, use: Resources
-) -> Generator[Event, None, list[Candidate]]:
-    """Keep what the search found, in its order."""
-    retriever = use.require_retriever()
-    vector = retriever.embed(query)
-    s1 = [] if vector is None or not found else retriever.similarities(vector, [f.row for f in found]).tolist()
-    candidates = [
-        candidate(
-            item,
-            paths=(path,),
-            query_score=similarity,
-            query_angle=float(angles(similarity)),
-            rank=rank,
-            kept=rank <= use.options.top_k,
-        )
-        for rank, (item, similarity) in enumerate(zip(found, s1, strict=True), start=1)
-    ]
-    yield ChunksSelected(score_name=path, candidates=tuple(candidates))
-    return [c for c in candidates if c.kept]

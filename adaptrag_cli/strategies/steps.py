@@ -115,15 +115,17 @@ def search_path(use: Resources, path: PathName, text: str, n: int) -> Generator[
     return found
 
 
-def select_by_query(query: str, found: Sequence[FoundChunk], use: Resources) -> Generator[Event, None, list[Candidate]]:
-    """Keep the top k as the search ranked them (standard RAG)."""
+def select_by_query(
+    query: str, found: Sequence[FoundChunk], use: Resources, path: PathName = "query"
+) -> Generator[Event, None, list[Candidate]]:
+    """Keep the top k as the search of a path ranked them (standard RAG); s1 is the similarity with the question."""
     retriever = use.require_retriever()
     vector = retriever.embed(query)
     scores = [] if vector is None or not found else retriever.similarities(vector, [f.row for f in found]).tolist()
     candidates = [
         candidate(
             item,
-            paths=("query",),
+            paths=(path,),
             query_score=score,
             query_angle=float(angles(score)),
             rank=rank,
@@ -131,7 +133,7 @@ def select_by_query(query: str, found: Sequence[FoundChunk], use: Resources) -> 
         )
         for rank, (item, score) in enumerate(zip(found, scores, strict=True), start=1)
     ]
-    yield ChunksSelected(score_name="query", candidates=tuple(candidates))
+    yield ChunksSelected(score_name=path, candidates=tuple(candidates))
     return [c for c in candidates if c.kept]
 
 

@@ -307,7 +307,7 @@ def test_only_working_time_counts(model, retriever):
     assert {s.stage for s in end.timings} >= {"draft", "decide", "pseudo_context", "search_query", "select", "answer"}
 
 
-@pytest.mark.parametrize("strategy", strategy_names())
+@pytest.mark.parametrize("strategy", [n for n in strategy_names() if "threshold" in load_strategy(n).uses])
 @given(threshold=st.floats(0, 2), step=st.floats(0, 2))
 def test_raising_the_threshold_never_starts_a_retrieval(strategy, threshold, step):
     def decided(tau: float) -> bool:
