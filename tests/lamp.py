@@ -15,6 +15,7 @@ from plane import PlaneEncoder, plane_index
 
 QUERY = "Who lit the lamp?"
 DRAFTING, IMAGINING, READING = "using a single word or phrase", "Write a passage", "based on the above context"
+PAIRS_IMAGINING = "write a detailed passage"
 # Angles in degrees; the query stands at 0 and the pseudo-context at 60, so chunks between them lie on their arc.
 ANGLES = {"lit the lamp": 0.0, "imagined": 60.0, "Ottilie": 20.0, "fee": 70.0, "goats": 150.0, "harbour": -50.0}
 DOCUMENTS = {
@@ -41,6 +42,7 @@ def unsure_model(model: ScriptedModel | None = None) -> ScriptedModel:
     """Unsure from memory (u = .5), sure from documents; replies that the model has already come first."""
     model = model or ScriptedModel()
     model.when(IMAGINING, reply("An imagined passage.", logprob=-1.0))
+    model.when(PAIRS_IMAGINING, reply("An imagined passage.", logprob=-1.0))
     model.when("above context", reply("Ottilie Brandt", logprob=-0.05))
     model.when(DRAFTING, reply("Edison perhaps", logprob=[-0.25, -0.75]))
     return model
