@@ -45,7 +45,7 @@ class StrategyRow(Record, frozen=True, kw_only=True):
     seconds_median: float
     seconds_p95: float
     consistency: float | None
-    """Of the questions whose draft was right and that were looked up: the share that is still right."""
+    """Of the questions whose draft was right: the share that the strategy answers right, too."""
     decision: DecisionQuality | None
     """Against "the draft alone was right"."""
     against: str = ""
@@ -128,12 +128,13 @@ def _row(
         seconds_median=median,
         seconds_p95=p95,
         consistency=consistency(
-            [drafts[r.question_id][0] > 0 for r in judged if r.retrieved], [r.em > 0 for r in judged if r.retrieved]
+            [drafts[r.question_id][0] > 0 for r in judged], [r.em > 0 for r in judged]
         ),
         decision=decision_quality(
             answerable=[drafts[r.question_id][0] > 0 for r in judged],
             retrieved=[r.retrieved for r in judged],
             uncertainty=[r.uncertainty if r.uncertainty is not None else drafts[r.question_id][1] for r in judged],
+            seed=seed,
         ),
         against=reference_name if is_other else "",
         em_difference=paired_test([r.em for r, _ in shared], [o.em for _, o in shared], seed=seed)

@@ -98,7 +98,7 @@ def decision_rows(rows: Sequence[StrategyRow]) -> Table:
                 percent(row.decision.answerable),
                 percent(row.decision.f1),
                 percent(row.decision.accuracy),
-                percent(row.decision.balanced_accuracy),
+                interval(row.decision.intervals.get("balanced_accuracy")) or percent(row.decision.balanced_accuracy),
                 f"{row.decision.mcc:+.2f}",
                 "" if row.decision.auroc is None else f"{row.decision.auroc:.2f}",
                 percent(row.consistency),

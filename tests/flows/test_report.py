@@ -389,7 +389,8 @@ def test_every_figure_stands_on_the_page_with_its_data_and_a_table(report: Repor
             assert (trace[x], trace[y]) == (list(series.x), list(series.y))
     labels = [a["aria-label"] for _, a in page.tags if a.get("role") == "img"]
     assert labels == [f"{figure.title}. {figure.reading}" for figure in report.figures]
-    assert sum(tag == "caption" for tag, _ in page.tags) == 14 + 2 * 3
+    tables_of_three_panels = 3 * 4  # answers, cost, decisions, differences
+    assert sum(tag == "caption" for tag, _ in page.tags) == 14 + tables_of_three_panels
     assert all(a.get("scope") == "col" for tag, a in page.tags if tag == "th")
     ids = [a["id"] for _, a in page.tags if "id" in a]
     assert len(ids) == len(set(ids))
