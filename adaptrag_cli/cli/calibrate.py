@@ -47,7 +47,7 @@ def calibrate(
     data: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[DATA]...",
+            metavar="DATA",
             help="Question files with answers, as for eval. Without any, the model writes questions from the index: "
             "weaker evidence.",
             show_default=False,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,22 +27,24 @@ from adaptrag_cli.strategies.weighing import (
     Seen,
     after_features,
     before_features,
+    is_worth_looking_up,
     likelier,
-    worth_looking_up,
 )
 from adaptrag_cli.trace import read_trace
 
 NEVER, ALWAYS, BOTH = "never", "always", "dtr:gate=false"
 """The strategies that a calibration run asks, by label."""
 FOLDS = 5
-REPEATS = 5
+REPEATS = 2
 STRENGTH = 0.3
 """Inverse strength of the L2 penalty on standardised features."""
 MIN_OF_EACH = 5
 """Right and wrong answers that a logistic model needs; with fewer it gives one chance to all."""
-SKIP_MARGINS = (0.0, 0.1, 0.2, 0.3, 1.0)
-KEEP_MARGINS = (0.0, 0.1, 0.2, 0.3, 1.0)
-"""1 never skips, and never keeps a draft: then the strategy is `always`."""
+MARGINS = (0.1, 0.2, 0.3, 0.5, 1.0)
+"""What may be chosen. None is smaller than .1: such chances are not known better. 1 never skips, and never keeps a
+draft: with both, the strategy is `always` or `dtr:gate=false`."""
+_MARGINS = tuple((skip, keep) for skip in MARGINS for keep in MARGINS)
+_SETS_AS_PARTS = 3
 LookUp = Literal["query", "both"]
 Target = Literal["em", "f1"]
 
@@ -121,11 +124,12 @@ def fit_verifier(examples: Sequence[Example], *, encoder: str, target: Target = 
     """Fit the four chances, and choose paths and margins by what they give on held-out folds.
 
     Two paths are taken only where they serve the target better by more than one standard error of the difference:
-    one path is cheaper. Of margins within a standard error of the best, the ones nearest to `always` are taken.
+    one path is cheaper.
     """
     look_up = _choose_look_up(examples, target)
-    margins = _choose_margins(examples, look_up, target, seed)
-    return _fit(examples, encoder, look_up, *margins)
+    skip_margin, keep_margin = _choose_margins(examples, look_up, target, seed)
+    fitted = _fit(examples, encoder, look_up)
+    return msgspec.structs.replace(fitted, skip_margin=skip_margin, keep_margin=keep_margin)
 
 
 def held_out_outcomes(examples: Sequence[Example], *, target: Target = "em", seed: int = 0) -> tuple[Outcome, ...]:
@@ -135,7 +139,7 @@ def held_out_outcomes(examples: Sequence[Example], *, target: Target = "em", see
         held_out = set(fold.tolist())
         rest = [example for i, example in enumerate(examples) if i not in held_out]
         verifier = fit_verifier(rest, encoder="", target=target, seed=seed)
-        outcomes |= {i: _outcome(examples[i], verifier, 0.0) for i in held_out}
+        outcomes |= {i: _verified(examples[i], verifier, 0.0) for i in held_out}
     return tuple(outcomes[i] for i in range(len(examples)))
 
 
@@ -144,7 +148,7 @@ def verify_outcomes(
 ) -> tuple[Outcome, ...]:
     """What dtr+verify would answer to the questions of a run, from the answers that are there."""
     examples = examples_of(run) if isinstance(run, RunData) else run
-    return tuple(_outcome(example, verifier, floor) for example in examples)
+    return tuple(_verified(example, verifier, floor) for example in examples)
 
 
 def fit_logistic(rows: Sequence[Mapping[str, float]], right: Sequence[bool], features: Sequence[str]) -> Logistic:
@@ -157,10 +161,11 @@ def fit_logistic(rows: Sequence[Mapping[str, float]], right: Sequence[bool], fea
     labels = np.asarray(right, dtype=bool)
     count = int(labels.sum())
     if min(count, len(labels) - count) < MIN_OF_EACH:
-        chance = (count + 0.5) / (len(labels) + 1)
-        return Logistic(features=(), weights=(), means=(), scales=(), intercept=float(np.log(chance / (1 - chance))))
+        return _constant(count, len(labels))
     spreads = values.std(axis=0)
     used = np.flatnonzero(spreads > 1e-9)
+    if not len(used):
+        return _constant(count, len(labels))
     means, scales = values[:, used].mean(axis=0), spreads[used]
     weights, intercept = _penalised((values[:, used] - means) / scales, labels)
     return Logistic(
@@ -170,6 +175,11 @@ def fit_logistic(rows: Sequence[Mapping[str, float]], right: Sequence[bool], fea
         scales=tuple(scales.tolist()),
         intercept=intercept,
     )
+
+
+def _constant(right: int, total: int) -> Logistic:
+    chance = (right + 0.5) / (total + 1)
+    return Logistic(features=(), weights=(), means=(), scales=(), intercept=float(np.log(chance / (1 - chance))))
 
 
 def _with_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -183,13 +193,12 @@ def _with_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _penalised(standardised: NDArray[np.float64], labels: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=STRENGTH, max_iter=1000).fit(standardised, labels)
+    model = LogisticRegression(C=STRENGTH, solver="newton-cholesky").fit(standardised, labels)
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _fit(
-    examples: Sequence[Example], encoder: str, look_up: LookUp, skip_margin: float, keep_margin: float
-) -> FittedVerifier:
+def _fit(examples: Sequence[Example], encoder: str, look_up: LookUp) -> FittedVerifier:
+    """The four models, with margins that never skip and never keep."""
     before = [example.before for example in examples]
     after = [example.documents[look_up].features for example in examples]
     draft_right = [example.draft_em > 0 for example in examples]
@@ -198,8 +207,8 @@ def _fit(
     return FittedVerifier(
         encoder=encoder,
         look_up=look_up,
-        skip_margin=skip_margin,
-        keep_margin=keep_margin,
+        skip_margin=1.0,
+        keep_margin=1.0,
         draft=fit_logistic(before, draft_right, DRAFT),
         before=fit_logistic(before, documents_right, BEFORE),
         after=fit_logistic(after, documents_right, features),
@@ -214,47 +223,70 @@ def _choose_look_up(examples: Sequence[Example], target: Target) -> LookUp:
 
 
 def _choose_margins(examples: Sequence[Example], look_up: LookUp, target: Target, seed: int) -> tuple[float, float]:
+    """The skip and keep margin that score best on held-out parts; of equally good ones those that look up least.
+
+    Equally good is within half a question. Parts are whole sets where there are three or more, since a calibration is
+    used on questions of another kind than its own; else random folds.
+    """
+    outcomes: list[list[Outcome]] = [[] for _ in _MARGINS]
+    for part in _parts(examples, seed):
+        held_out = set(part)
+        fitted = _fit([e for i, e in enumerate(examples) if i not in held_out], "", look_up)
+        for i in part:
+            chances = _chances(examples[i], fitted)
+            for column, (skip_margin, keep_margin) in zip(outcomes, _MARGINS, strict=True):
+                column.append(_outcome(examples[i], chances, look_up, skip_margin, keep_margin, 0.0))
+    scores = [sum(o.em if target == "em" else o.f1 for o in column) / len(column) for column in outcomes]
+    looked_up = [sum(o.retrieved for o in column) for column in outcomes]
+    good = [row for row, score in enumerate(scores) if score >= max(scores) - 0.5 / len(examples)]
+    return _MARGINS[min(good, key=lambda row: (looked_up[row], -_MARGINS[row][1]))]
+
+
+def _parts(examples: Sequence[Example], seed: int) -> list[list[int]]:
+    names = sorted({example.set for example in examples})
+    if len(names) >= _SETS_AS_PARTS:
+        return [[i for i, e in enumerate(examples) if e.set == name] for name in names]
     generator = np.random.default_rng(seed)
-    n = len(examples)
-    pairs = [(skip, keep) for skip in SKIP_MARGINS for keep in KEEP_MARGINS]
-    scores = np.zeros((len(pairs), n))
-    for _ in range(REPEATS):
-        for fold in np.array_split(generator.permutation(n), min(FOLDS, n)):
-            held_out = set(fold.tolist())
-            fitted = _fit([e for i, e in enumerate(examples) if i not in held_out], "", look_up, 0.0, 0.0)
-            for row, (skip, keep) in enumerate(pairs):
-                verifier = _with_margins(fitted, skip, keep)
-                for i in held_out:
-                    scores[row, i] += getattr(_outcome(examples[i], verifier, 0.0), target)
-    scores /= REPEATS
-    best = int(scores.mean(axis=1).argmax())
-    losses = scores[best] - scores
-    errors = losses.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(pairs))
-    good = [pair for pair, loss, error in zip(pairs, losses.mean(axis=1), errors, strict=True) if loss <= error + 1e-12]
-    return max(good, key=lambda pair: (pair[1], pair[0]))
+    return [
+        fold.tolist() for _ in range(REPEATS) for fold in np.array_split(generator.permutation(len(examples)), FOLDS)
+    ]
 
 
-def _with_margins(fitted: FittedVerifier, skip_margin: float, keep_margin: float) -> FittedVerifier:
-    import msgspec
+@dataclass(frozen=True, kw_only=True)
+class _Chances:
+    """All four chances of a question."""
 
-    return msgspec.structs.replace(fitted, skip_margin=skip_margin, keep_margin=keep_margin)
+    draft: float
+    before: float
+    after: float | None
+    draft_after: float
 
 
-def _outcome(example: Example, verifier: FittedVerifier, floor: float) -> Outcome:
+def _chances(example: Example, verifier: FittedVerifier) -> _Chances:
     documents = example.documents[verifier.look_up]
-    retrieved, draft_chance, documents_chance = worth_looking_up(verifier, example.before, floor)
+    return _Chances(
+        draft=verifier.draft.chance(example.before),
+        before=verifier.before.chance(example.before),
+        after=verifier.after.chance(documents.features) if documents.answer else None,
+        draft_after=verifier.draft_after.chance(documents.features),
+    )
+
+
+def _outcome(
+    example: Example, chances: _Chances, look_up: LookUp, skip_margin: float, keep_margin: float, floor: float
+) -> Outcome:
+    documents = example.documents[look_up]
+    retrieved = is_worth_looking_up(chances.draft, chances.before, margin=skip_margin, floor=floor)
     source: AnswerSource = "draft"
     if retrieved:
-        source, draft_chance, documents_chance = likelier(
-            verifier, documents.features, floor, answered=bool(documents.answer)
-        )
+        source = likelier(chances.draft_after, chances.after, margin=keep_margin, floor=floor)
     answers: dict[AnswerSource, tuple[str, float, float]] = {
         "draft": (example.draft, example.draft_em, example.draft_f1),
         "documents": (documents.answer, documents.em, documents.f1),
         "none": ("", 0.0, 0.0),
     }
     prediction, em, f1 = answers[source]
-    peek = 0 if verifier.look_up == "query" else 1  # with one path the peek is the search
+    peek = 0 if look_up == "query" else 1  # with one path the peek is the search
     return Outcome(
         set=example.set,
         question_id=example.question_id,
@@ -263,11 +295,16 @@ def _outcome(example: Example, verifier: FittedVerifier, floor: float) -> Outcom
         prediction=prediction,
         em=em,
         f1=f1,
-        draft_chance=draft_chance,
-        documents_chance=documents_chance,
+        draft_chance=chances.draft_after if retrieved else chances.draft,
+        documents_chance=(chances.after or 0.0) if retrieved else chances.before,
         llm_calls=1 + (documents.llm_calls if retrieved else 0),
         searches=documents.searches + peek if retrieved else 1,
     )
+
+
+def _verified(example: Example, verifier: FittedVerifier, floor: float) -> Outcome:
+    margins = (verifier.skip_margin, verifier.keep_margin)
+    return _outcome(example, _chances(example, verifier), verifier.look_up, *margins, floor)
 
 
 def _example(run: RunData, never: Result, always: Result, both: Result) -> Example:

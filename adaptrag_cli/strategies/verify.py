@@ -48,7 +48,7 @@ from adaptrag_cli.strategies.steps import (
     select_by_query,
     write_pseudo_context,
 )
-from adaptrag_cli.strategies.weighing import Seen, after_features, before_features, likelier, worth_looking_up
+from adaptrag_cli.strategies.weighing import Seen, after_features, before_features, is_worth_looking_up, likelier
 from adaptrag_cli.uncertainty import odds_of
 
 
@@ -82,7 +82,8 @@ class DecideRetrieveVerify:
         first = draft.text.strip()
         peek = yield from _peek(query, use)
         features = before_features(first, uncertainty.value, peek.seen)
-        retrieve, draft_chance, documents_chance = worth_looking_up(verifier, features, floor)
+        draft_chance, documents_chance = verifier.draft.chance(features), verifier.before.chance(features)
+        retrieve = is_worth_looking_up(draft_chance, documents_chance, margin=verifier.skip_margin, floor=floor)
         yield DecisionMade(
             retrieve=retrieve,
             uncertainty=uncertainty.value,
@@ -106,8 +107,10 @@ class DecideRetrieveVerify:
             answer_uncertainty=answer_uncertainty,
             kept=[_seen(chunk) for chunk in kept],
         )
-        chosen, draft_chance, documents_chance = likelier(verifier, features, floor, answered=answered)
-        yield AnswersWeighed(draft_chance=draft_chance, documents_chance=documents_chance, floor=floor, chosen=chosen)
+        draft_chance = verifier.draft_after.chance(features)
+        found = verifier.after.chance(features) if answered else None
+        chosen = likelier(draft_chance, found, margin=verifier.keep_margin, floor=floor)
+        yield AnswersWeighed(draft_chance=draft_chance, documents_chance=found or 0.0, floor=floor, chosen=chosen)
         if chosen == "none":
             return Answer(text=DOCUMENTS_DO_NOT_TELL, source="none", extraction="none", chunk_ids=answer.chunk_ids)
         return answer_with_draft(draft) if chosen == "draft" else answer

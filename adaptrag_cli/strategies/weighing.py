@@ -6,11 +6,10 @@ Calibration fits on these features and `dtr+verify` computes them, so what is fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adaptrag_cli.answers import contains_words, normalise_answer, same_answer, token_f1
-from adaptrag_cli.calibration import FittedVerifier
 from adaptrag_cli.events import AnswerSource
 
 DRAFT = ("draft_uncertainty", "draft_is_closed")
@@ -91,33 +90,28 @@ def agreement(draft: str, answer: str) -> float:
     return token_f1(draft, answer)
 
 
-def worth_looking_up(
-    verifier: FittedVerifier, features: Mapping[str, float], floor: float
-) -> tuple[bool, float, float]:
-    """DTR Eq. 1, with a margin: look up unless the draft is likelier right by more than `skip_margin`.
+def is_worth_looking_up(draft: float, documents: float, *, margin: float, floor: float) -> bool:
+    """DTR Eq. 1 with a margin: look up unless the draft is likelier right by more than it.
 
-    A draft below the floor is looked up in any case. Returns the decision, the chance of the draft (P_param) and the
-    chance that documents give the right answer (P_ret * P_gen).
+    A draft below the floor is looked up in any case.
+
+    Args:
+        draft: chance that the draft is right (P_param).
+        documents: chance that documents give the right answer (P_ret * P_gen).
     """
-    draft = verifier.draft.chance(features)
-    documents = verifier.before.chance(features)
-    return draft <= documents + verifier.skip_margin or draft < floor, draft, documents
+    return draft <= documents + margin or draft < floor
 
 
-def likelier(
-    verifier: FittedVerifier, features: Mapping[str, float], floor: float, *, answered: bool
-) -> tuple[AnswerSource, float, float]:
-    """Which answer is given: the one from documents unless the draft is likelier right by more than `keep_margin`.
+def likelier(draft: float, documents: float | None, *, margin: float, floor: float) -> AnswerSource:
+    """Which answer is given: the one from documents, unless the draft is likelier right by more than the margin.
 
-    Neither where the one to be given is below the floor; where documents gave no answer (`answered`), the draft or
-    none. Returns the source and both chances.
+    None where the one to be given is below the floor. `documents` is None where they gave no answer.
     """
-    draft = verifier.draft_after.chance(features)
-    documents = verifier.after.chance(features) if answered else 0.0
-    if not answered:
-        return ("none" if draft < floor else "draft"), draft, documents
-    chosen: AnswerSource = "draft" if draft > documents + verifier.keep_margin else "documents"
-    return ("none" if (draft if chosen == "draft" else documents) < floor else chosen), draft, documents
+    if documents is None:
+        return "draft" if draft >= floor else "none"
+    if draft > documents + margin:
+        return "draft" if draft >= floor else "none"
+    return "documents" if documents >= floor else "none"
 
 
 def _logged(uncertainty: float | None) -> float:
