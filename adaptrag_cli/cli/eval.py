@@ -47,14 +47,13 @@ if TYPE_CHECKING:
 
 _WHAT = "What is measured"
 _EPILOG = """
-[bold]Strategies with options[/bold] follow a colon: --strategies always,dtr,dtr:gate=false,dpr-ais:paths=query:ais=sum
-
 [bold]Examples[/bold]
-  adaptrag eval hotpot_dev_distractor_v1.json --limit 50 --strategies never,always,dtr
-  adaptrag eval questions.jsonl --index notes --out runs/notes --resume
-  adaptrag eval questions.jsonl --vary top_k=3,5 --vary encoder=all-minilm-l6-v2,bge-base-en-v1.5
-  adaptrag eval judge runs/notes:dtr runs/notes:always --judge-model qwen2.5-coder-1.5b-instruct
-  adaptrag report runs/notes --html report.html
+  adaptrag eval hotpot_dev_distractor_v1.json --limit 50
+  adaptrag eval questions.jsonl --index notes --out notes-run --resume
+  adaptrag eval questions.jsonl --strategies all --vary top_k=3,5
+  adaptrag eval questions.jsonl --strategies always,dtr:gate=false
+  adaptrag eval judge notes-run:dtr notes-run:always
+  adaptrag report notes-run --html report.html
 """
 
 eval_app = typer.Typer(
@@ -70,14 +69,18 @@ def run(
     data: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DATA...",
+            metavar="DATA",
             help="Question files: our JSONL, or the official files of HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, "
             "NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, IIRC, PubMedQA, BioASQ, CAG.",
         ),
     ],
     strategies: Annotated[
         str,
-        typer.Option(metavar="A,B,C", help="Strategies, or all.", rich_help_panel=_WHAT),
+        typer.Option(
+            metavar="A,B,C",
+            help="Strategies, or all; options follow a colon: dtr:gate=false, dpr-ais:paths=query:ais=sum.",
+            rich_help_panel=_WHAT,
+        ),
     ] = "never,always,dtr",
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Questions of each set.", rich_help_panel=_WHAT)

@@ -16,8 +16,12 @@ from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.strategies.base import load_strategy
 from adaptrag_cli.strategies.table import strategy_names
 
-_SHORT = {name.partition(".")[2]: name for name in setting_names()} | {"model": "models.answer"}
-"""Settings by the short name that `--strategies` and `--vary` use."""
+_FIXED = frozenset({"ask.strategy", "ask.peek", "index.name", "index.dir", "models.dir"})
+"""What a grid cannot vary: the names of things, not how they work."""
+_VARIED = {name.partition(".")[2]: name for name in setting_names() if name not in _FIXED} | {"model": "models.answer"}
+"""Settings by the short name that `--vary` uses."""
+_OPTIONS = {short: name for short, name in _VARIED.items() if name.startswith("ask.")}
+"""Those that follow a strategy in `--strategies`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +94,7 @@ def parse_grid(varied: Sequence[str]) -> tuple[CellPlan, ...]:
         name, sign, values = text.partition("=")
         if not sign or not values.strip(","):
             raise ConfigError(f"--vary {text!r} names no values", "write it as --vary top_k=3,5")
-        dotted = _dotted(name.strip(), "--vary")
+        dotted = _dotted(name.strip(), "--vary", _VARIED)
         axes.append([(dotted, value.strip()) for value in values.split(",") if value.strip()])
     if not axes:
         return (CellPlan(name="base"),)
@@ -102,26 +106,31 @@ def parse_grid(varied: Sequence[str]) -> tuple[CellPlan, ...]:
 
 def _spec(text: str) -> StrategySpec:
     name, *options = text.split(":")
-    load_strategy(name)
+    strategy = load_strategy(name)
     overrides: dict[str, Scalar] = {}
     for option in options:
         key, sign, value = option.partition("=")
         if not sign:
             raise ConfigError(f"--strategies {text!r}: {option!r} has no value", "write it as NAME:option=value")
-        overrides[_dotted(key, "--strategies")] = value
+        dotted = _dotted(key, "--strategies", _OPTIONS)
+        if dotted.partition(".")[2] not in strategy.uses:
+            uses = sorted(strategy.uses & _OPTIONS.keys())
+            raise ConfigError(
+                f"--strategies {text!r}: {key!r} changes nothing with {name}",
+                f"it uses: {', '.join(uses)}" if uses else f"{name} has no options",
+            )
+        overrides[dotted] = value
     return StrategySpec(label=text, strategy=name, overrides=overrides)
 
 
-def _dotted(name: str, flag: str) -> str:
-    if name in setting_names():
-        return name
-    if name not in _SHORT:
-        raise UnknownName(f"setting of {flag}", name, _SHORT)
-    return _SHORT[name]
+def _dotted(name: str, flag: str, known: Mapping[str, str]) -> str:
+    if name not in known:
+        raise UnknownName(f"setting of {flag}", name, known)
+    return known[name]
 
 
 def _short(dotted: str) -> str:
-    return next(short for short, name in _SHORT.items() if name == dotted)
+    return next(short for short, name in _VARIED.items() if name == dotted)
 
 
 def sampled(question_set: QuestionSet, limit: int | None, seed: int) -> QuestionSet:

@@ -311,7 +311,9 @@ def test_traces_are_compressed(world: World):
         ("never,never", "names 'never' twice"),
         ("", "names none"),
         ("dtr:gate", "'gate' has no value"),
-        ("dtr:gates=false", "unknown setting of --strategies 'gates'"),
+        ("dtr:gates=false", "unknown setting of --strategies 'gates'; did you mean 'gate'"),
+        ("dtr:model=other", "unknown setting of --strategies 'model'"),
+        ("never:top_k=3", "'top_k' changes nothing with never"),
     ],
 )
 def test_wrong_strategies_are_told(text: str, message: str):
