@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
+
 from typer.core import TyperGroup
 
 
 class DefaultCommandGroup(TyperGroup):
     """Takes its first command where the first word is no command's name; `--help` is that command's, too."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         default = next(iter(self.commands))
         if not args:
             args = ["--help"]

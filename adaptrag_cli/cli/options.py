@@ -187,7 +187,7 @@ _SETTINGS = {
 """The setting that each of these options sets, by the name of the parameter."""
 
 
-def typed_flags(ctx: typer.Context) -> dict[str, object]:
+def typed_flags(ctx: typer.Context) -> dict[str, str | int | float | bool]:
     """The settings that were typed as options of a command, by dotted name; paths are made absolute."""
     given = {_SETTINGS[name]: value for name, value in ctx.params.items() if name in _SETTINGS and value is not None}
     return {name: str(value.absolute()) if isinstance(value, Path) else value for name, value in given.items()}

@@ -127,9 +127,7 @@ def _row(
         generated_tokens=_mean([r.generated_tokens for r in results]),
         seconds_median=median,
         seconds_p95=p95,
-        consistency=consistency(
-            [drafts[r.question_id][0] > 0 for r in judged], [r.em > 0 for r in judged]
-        ),
+        consistency=consistency([drafts[r.question_id][0] > 0 for r in judged], [r.em > 0 for r in judged]),
         decision=decision_quality(
             answerable=[drafts[r.question_id][0] > 0 for r in judged],
             retrieved=[r.retrieved for r in judged],

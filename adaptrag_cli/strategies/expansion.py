@@ -134,4 +134,3 @@ class ChainOfThoughtExpansion(_Expansion):
 def repeat_query(query: str, text: str) -> str:
     """Five copies of the question, then the text, a space between them; the question once where there is no text."""
     return " ".join([query] * QUERY_COPIES + [text]) if text else query
-
