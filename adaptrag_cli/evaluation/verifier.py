@@ -320,6 +320,7 @@ def _example(run: RunData, never: Result, always: Result, both: Result) -> Examp
             em=result.em if answered else 0.0,
             f1=result.f1 if answered else 0.0,
             features=after_features(
+                never.query,
                 draft,
                 never.uncertainty,
                 peeked,
@@ -339,7 +340,7 @@ def _example(run: RunData, never: Result, always: Result, both: Result) -> Examp
         draft=draft,
         draft_em=never.em,
         draft_f1=never.f1,
-        before=before_features(draft, never.uncertainty, peeked),
+        before=before_features(never.query, draft, never.uncertainty, peeked),
         documents={"query": documents(always, query_events), "both": documents(both, both_events)},
     )
 

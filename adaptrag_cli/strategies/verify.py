@@ -2,7 +2,7 @@
 
 Eq. 1: retrieving pays only if P_ret * P_gen > P_param. Algorithm (ours; every chance is a small logistic model that
 `adaptrag calibrate` fitted on questions with known answers):
-1. draft a0 and its uncertainty u, as in `dtr`;  P_param = chance(u, yes or no)
+1. draft a0 and its uncertainty u, as in `dtr`;  P_param = chance(u, form of a0)
 2. peek: one search with the query, which counts;  P_ret * P_gen = chance(u, best similarity, words of a0 in the chunks)
 3. P_param > P_ret * P_gen + skip margin: a0 is the answer                                1 call, 1 search
 4. else answer a1 from documents: from the chunks of step 2 (2 calls, 1 search), or on two paths as in `dtr`
@@ -81,7 +81,7 @@ class DecideRetrieveVerify:
         uncertainty = yield from measure_draft(draft)
         first = draft.text.strip()
         peek = yield from _peek(query, use)
-        features = before_features(first, uncertainty.value, peek.seen)
+        features = before_features(query, first, uncertainty.value, peek.seen)
         draft_chance, documents_chance = verifier.draft.chance(features), verifier.before.chance(features)
         retrieve = is_worth_looking_up(draft_chance, documents_chance, margin=verifier.skip_margin, floor=floor)
         yield DecisionMade(
@@ -100,6 +100,7 @@ class DecideRetrieveVerify:
         answer, answer_uncertainty = yield from _answer(query, kept, use)
         answered = answer.source == "documents"
         features = after_features(
+            query,
             first,
             uncertainty.value,
             peek.seen,

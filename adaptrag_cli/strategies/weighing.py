@@ -6,19 +6,24 @@ Calibration fits on these features and `dtr+verify` computes them, so what is fi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adaptrag_cli.answers import contains_words, normalise_answer, same_answer, token_f1
 from adaptrag_cli.events import AnswerSource
 
-DRAFT = ("draft_uncertainty", "draft_is_closed")
+DRAFT = ("draft_uncertainty", "draft_is_closed", "draft_fits")
 BEFORE = (*DRAFT, "query_similarity", "draft_in_chunks")
-AFTER = (*BEFORE, "answer_uncertainty", "answer_is_closed", "answer_in_chunks", "agreement")
+AFTER = (*BEFORE, "answer_uncertainty", "answer_is_closed", "answer_fits", "answer_in_chunks", "agreement")
 AFTER_BOTH = (*AFTER, "ais_score")
 """With two paths, AIS has scored the chunks."""
 
 _CLOSED = frozenset({"yes", "no"})
+_ASKS_YES_OR_NO = re.compile(
+    r"(?:am|are|is|was|were|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)\b(?!.*\bor\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SOFTENING = 0.02
 """Uncertainties below it (nats) are about equally sure."""
 _UNDEFINED = 3.0
@@ -36,20 +41,25 @@ class Seen:
     ais_score: float | None = None
 
 
-def draft_features(draft: str, uncertainty: float | None) -> dict[str, float]:
+def draft_features(query: str, draft: str, uncertainty: float | None) -> dict[str, float]:
     """What the draft alone tells. Uncertainties enter as ln(u + .02): they matter by their ratio."""
-    return {"draft_uncertainty": _logged(uncertainty), "draft_is_closed": float(is_closed(draft))}
+    return {
+        "draft_uncertainty": _logged(uncertainty),
+        "draft_is_closed": float(is_closed(draft)),
+        "draft_fits": float(fits(query, draft)),
+    }
 
 
-def before_features(draft: str, uncertainty: float | None, peeked: Sequence[Seen]) -> dict[str, float]:
+def before_features(query: str, draft: str, uncertainty: float | None, peeked: Sequence[Seen]) -> dict[str, float]:
     """What draft and peeked chunks tell: the best similarity to the question, and how much of the draft they hold."""
-    return draft_features(draft, uncertainty) | {
+    return draft_features(query, draft, uncertainty) | {
         "query_similarity": max((chunk.query_score for chunk in peeked), default=0.0),
         "draft_in_chunks": held_by(draft, peeked),
     }
 
 
 def after_features(
+    query: str,
     draft: str,
     uncertainty: float | None,
     peeked: Sequence[Seen],
@@ -59,10 +69,11 @@ def after_features(
     kept: Sequence[Seen],
 ) -> dict[str, float]:
     """What is known once there are two answers."""
-    features = before_features(draft, uncertainty, peeked) | {
+    features = before_features(query, draft, uncertainty, peeked) | {
         "draft_in_chunks": held_by(draft, kept),
         "answer_uncertainty": _logged(answer_uncertainty),
         "answer_is_closed": float(is_closed(answer)),
+        "answer_fits": float(fits(query, answer)),
         "answer_in_chunks": held_by(answer, kept),
         "agreement": agreement(draft, answer),
     }
@@ -73,6 +84,11 @@ def after_features(
 def is_closed(answer: str) -> bool:
     """Whether it is a yes or a no: no document holds such an answer, and a model is sure of it for little reason."""
     return normalise_answer(answer) in _CLOSED
+
+
+def fits(query: str, answer: str) -> bool:
+    """Whether a question for yes or no, and no other, has got one of them (English; "is it A or B" asks for a name)."""
+    return bool(normalise_answer(answer)) and (_ASKS_YES_OR_NO.match(query.strip()) is not None) == is_closed(answer)
 
 
 def held_by(answer: str, chunks: Sequence[Seen]) -> float:

@@ -22,6 +22,7 @@ from adaptrag_cli.strategies.weighing import (
     after_features,
     agreement,
     before_features,
+    fits,
     held_by,
     is_worth_looking_up,
     likelier,
@@ -53,10 +54,11 @@ def verifier(
 
 
 def test_what_is_known_before_a_decision():
-    features = before_features("Ottilie Edison", 0.48, [FEES, LAMP])
+    features = before_features("Who lit it?", "Ottilie Edison", 0.48, [FEES, LAMP])
     assert features == {
         "draft_uncertainty": pytest.approx(math.log(0.5)),
         "draft_is_closed": 0.0,
+        "draft_fits": 1.0,
         "query_similarity": 0.7,
         "draft_in_chunks": 0.5,  # one of two words
     }
@@ -64,6 +66,7 @@ def test_what_is_known_before_a_decision():
 
 def test_what_is_known_after_it():
     features = after_features(
+        "Did Edison light it?",
         "Ottilie Edison",
         None,
         [LAMP],
@@ -74,10 +77,12 @@ def test_what_is_known_after_it():
     assert features == {
         "draft_uncertainty": pytest.approx(math.log(3.02)),  # undefined: as unsure as 3 nats
         "draft_is_closed": 0.0,
+        "draft_fits": 0.0,  # it asks for yes or no
         "query_similarity": 0.7,
         "draft_in_chunks": 0.5,
         "answer_uncertainty": pytest.approx(math.log(0.02)),
         "answer_is_closed": 0.0,
+        "answer_fits": 0.0,
         "answer_in_chunks": 1.0,
         "agreement": 0.5,  # one of two words each: 2 * 1 / 4
         "ais_score": 0.5,
@@ -85,7 +90,9 @@ def test_what_is_known_after_it():
 
 
 def test_without_two_paths_there_is_no_ais_score():
-    features = after_features("a", 0.1, [], answer="b", answer_uncertainty=0.1, kept=[replace(LAMP, ais_score=None)])
+    features = after_features(
+        "Who?", "a", 0.1, [], answer="b", answer_uncertainty=0.1, kept=[replace(LAMP, ais_score=None)]
+    )
     assert "ais_score" not in features
 
 
@@ -103,6 +110,23 @@ def test_without_two_paths_there_is_no_ais_score():
 )
 def test_how_much_of_an_answer_one_chunk_holds(answer, share):
     assert held_by(answer, [LAMP, FEES]) == share
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "is_fit"),
+    [
+        ("Would George Fox support stoning?", "Yes", True),
+        ("Would George Fox support stoning?", "Hound", False),
+        (" is it brown? ", "no.", True),
+        ("Is it brown or white?", "brown", True),
+        ("Is it brown or white?", "Yes", False),
+        ("Isabella was who?", "a queen", True),
+        ("Who lit it?", "No", False),
+        ("Who lit it?", "...", False),
+    ],
+)
+def test_whether_an_answer_has_the_form_that_is_asked_for(query, answer, is_fit):
+    assert fits(query, answer) is is_fit
 
 
 @pytest.mark.parametrize(
@@ -201,7 +225,7 @@ def example(
             answer=answer,
             em=float(right),
             f1=float(right),
-            features=after_features("Edison", u, [LAMP], answer=answer, answer_uncertainty=0.1, kept=[LAMP]),
+            features=after_features("Who?", "Edison", u, [LAMP], answer=answer, answer_uncertainty=0.1, kept=[LAMP]),
             llm_calls=calls,
             searches=searches,
         )
@@ -214,7 +238,7 @@ def example(
         draft="Edison",
         draft_em=float(draft_right),
         draft_f1=float(draft_right),
-        before=before_features("Edison", u, [LAMP]),
+        before=before_features("Who?", "Edison", u, [LAMP]),
         documents={
             "query": documents(query_right, 1, 1),
             "both": documents(query_right if both_right is None else both_right, 2, 2),
