@@ -173,11 +173,8 @@ _CAN_ANSWER_EXAMPLES = (
 def write_question(passage: Passage) -> str:
     """Ask for a question and its answer, to calibrate on a corpus that has none (ours)."""
     return (
-        "Write a question that a text answers, and the answer: a name, a number or a phrase of at most five words, "
-        "copied from the text. The question must be clear to somebody who has not read the text.\n\n"
-        "Text: The lighthouse of Skarvik stands on a cliff. Ottilie Brandt lit it for the first time in 1887.\n"
-        "Question: Who first lit the lighthouse of Skarvik?\n"
-        "Answer: Ottilie Brandt\n\n"
-        f"Text: {passage}\n\n"
-        "Write one question and its short answer for this last text, in the same two lines."
+        f"{passage}\n\n"
+        "Write one question that this tells the answer to. The answer must be a name, a number or a short phrase, "
+        "copied word for word. Somebody who has not read this must understand the question, so name what it is about. "
+        "Write exactly two lines:\nQuestion: ...\nAnswer: ..."
     )

@@ -169,7 +169,7 @@ def retriever(tmp_path_factory: pytest.TempPathFactory):
 def test_questions_are_written_from_chunks_and_can_be_asked(retriever, tmp_path, monkeypatch):
     monkeypatch.setattr("adaptrag_cli.evaluation.question_writing._MIN_CHUNK_WORDS", 3)
     model = ScriptedModel()
-    model.when("Ottilie Brandt lit it in 1887.\n\nWrite", reply("Question: Who lit the harbour lamp?\nAnswer: Ottilie Brandt"))
+    model.when("Ottilie Brandt lit it", reply("Question: Who lit the harbour lamp?\nAnswer: Ottilie Brandt"))
     model.when("mooring fee", reply("Question: How much is the mooring fee?\nAnswer: 1,500 crowns"))
     model.when("goats", reply("Question: What is the text about?\nAnswer: goats"))
     model.when("harbour faces", reply("I cannot."))
@@ -195,7 +195,7 @@ def test_the_same_question_is_kept_once_and_short_chunks_are_not_read(retriever,
     assert write_questions(retriever, ScriptedModel(), limit=4, seed=0) == ()  # all have fewer than twenty words
     monkeypatch.setattr("adaptrag_cli.evaluation.question_writing._MIN_CHUNK_WORDS", 3)
     same = reply("Question: What is it all about?\nAnswer: the")
-    model = ScriptedModel().when("Write a question", same)
+    model = ScriptedModel().when("Write one question", same)
     assert write_questions(retriever, model, limit=4, seed=0) == ()
 
 
