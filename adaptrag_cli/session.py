@@ -168,6 +168,8 @@ def plan_session(settings: Settings) -> Plan:
     if reranks:
         shown = settings.models.reranker or "the answer model"
         rows += (Setting(name="reranker", value=shown, origin=settings.origin("models.reranker")),)
+    if "labels" in strategy.uses and settings.ask.labels is not None:
+        rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
     warnings = _threshold_warnings(strategy, rows, file)
     warnings += tuple(
         WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")

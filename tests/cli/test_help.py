@@ -15,7 +15,7 @@ from adaptrag_cli.errors import ExitCode
 COMMANDS = {
     "Ask": ["ask", "tui", "replay", "demo"],
     "Prepare": ["index", "indexes", "models"],
-    "Measure": ["eval", "report", "calibrate"],
+    "Measure": ["calibrate", "report", "eval"],
     "Check": ["doctor", "config"],
 }
 
