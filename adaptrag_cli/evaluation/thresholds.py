@@ -87,9 +87,9 @@ def threshold_curve(drafts: Drafts) -> Curve:
 def best_threshold(drafts: Drafts, budget: float | None = None) -> float:
     """The threshold with the best mean score; with a budget, among those that look up at most this share.
 
-    Of equally good ones it takes the one that looks up least. It stands halfway to the next uncertainty that was seen,
-    except at the ends: 0 looks up all but what is certain, and the largest answers all from memory. Where undefined
-    uncertainties alone exceed the budget, the largest.
+    Of equally good ones it takes the middle one: at either edge the next question may count against it. It stands
+    halfway to the next uncertainty that was seen, except at the ends: 0 looks up all but what is certain, and the
+    largest answers all from memory. Where undefined uncertainties alone exceed the budget, the largest.
     """
     curve = threshold_curve(drafts)
     scores = curve.scores
@@ -98,7 +98,8 @@ def best_threshold(drafts: Drafts, budget: float | None = None) -> float:
         if not allowed.any():
             return float(curve.thresholds[-1])
         scores = np.where(allowed, scores, -np.inf)
-    best = int(np.flatnonzero(scores >= scores.max() - 1e-12)[-1])
+    equal = np.flatnonzero(scores >= scores.max() - 1e-12)
+    best = int(equal[(len(equal) - 1) // 2])
     value = float(curve.thresholds[best])
     if value == 0.0 or best + 1 == len(curve.thresholds):
         return value

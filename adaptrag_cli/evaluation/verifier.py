@@ -163,8 +163,8 @@ def fit_logistic(rows: Sequence[Mapping[str, float]], right: Sequence[bool], fea
     if min(count, len(labels) - count) < MIN_OF_EACH:
         return _constant(count, len(labels))
     spreads = values.std(axis=0)
-    used = np.flatnonzero(spreads > 1e-9)
-    if not len(used):
+    used = np.flatnonzero(spreads > 1e-9).tolist()
+    if not used:
         return _constant(count, len(labels))
     means, scales = values[:, used].mean(axis=0), spreads[used]
     weights, intercept = _penalised((values[:, used] - means) / scales, labels)

@@ -55,8 +55,8 @@ def test_the_curve_is_what_asking_again_at_each_threshold_would_give():
         assert ratio == pytest.approx((drafts.uncertainty > threshold).mean())
 
 
-def test_of_equal_thresholds_the_one_that_looks_up_least():
-    assert best_threshold(SIX) == 0.8  # 3/6 at both ends
+def test_of_equal_thresholds_the_middle_one():
+    assert best_threshold(SIX) == pytest.approx(0.15)  # 3/6 at 0, .1, .2 and .8: of these .1, halfway to .2
 
 
 def test_a_threshold_stands_halfway_to_the_next_uncertainty():
