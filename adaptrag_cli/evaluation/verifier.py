@@ -36,7 +36,7 @@ NEVER, ALWAYS, BOTH = "never", "always", "dtr:gate=false"
 """The strategies that a calibration run asks, by label."""
 FOLDS = 5
 REPEATS = 2
-STRENGTH = 0.3
+STRENGTH = 1.0
 """Inverse strength of the L2 penalty on standardised features."""
 MIN_OF_EACH = 5
 """Right and wrong answers that a logistic model needs; with fewer it gives one chance to all."""
