@@ -122,6 +122,7 @@ class LanguageModel(Protocol):
         Raises:
             QueryTooLong: the prompt does not fit the context.
             RunCancelled: `cancel` was called.
+            ModelError: the model gives no distribution, or the backend refuses.
         """
         ...
 
@@ -130,7 +131,10 @@ class LanguageModel(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Stop the call in progress within half a second. Safe from any thread or signal-wakeup thread."""
+        """Stop the call in progress within half a second. Safe from any thread or signal-wakeup thread.
+
+        Models that were loaded together are stopped together.
+        """
         ...
 
     def close(self) -> None: ...
@@ -158,7 +162,7 @@ def load_lanes(
     Raises:
         ModelNotFound: there is no such file.
         ModelError: no backend loads such files, or the file is not what its suffix says.
-        ConfigError: a setting makes no sense.
+        ConfigError: a setting makes no sense, such as no lane at all.
     """
     suffix = path.suffix.lower()
     if suffix not in LANGUAGE_MODELS:

@@ -11,7 +11,7 @@ there only whole parts are reused, which makes equal prompts equal sequences of 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,7 @@ class NativeContext:
         """Load the file; a context longer than the model's training is shortened to it.
 
         Args:
-            sequences: texts that are held side by side, each with the whole context length.
+            sequences: texts that are held side by side, 1 to `PART`, each with the whole context length.
 
         Raises:
             ModelError: llama.cpp cannot load the file, or it is not a model that writes text.
@@ -180,7 +180,7 @@ class NativeContext:
         start, last = self._lengths[sequence], len(token_ids) - 1
         if self._sequences == 1:
             array = (self._native.llama_token * len(token_ids))(*token_ids)
-            self._decode(self._native.llama_batch_get_one(array, len(token_ids)), len(token_ids))
+            self._decode(self._native.llama_batch_get_one(array, len(token_ids)), len(token_ids), (sequence,))
         else:
             self._decode_batch([(t, sequence, start + i, i == last) for i, t in enumerate(token_ids)])
         self._lengths[sequence] = start + len(token_ids)
@@ -196,17 +196,18 @@ class NativeContext:
                 batch.n_seq_id[i] = 1
                 batch.seq_id[i][0] = sequence
                 batch.logits[i] = is_wanted
-            self._decode(batch, len(entries))
+            self._decode(batch, len(entries), {sequence for _, sequence, _, _ in entries})
         finally:
             self._native.llama_batch_free(batch)
 
-    def _decode(self, batch: Any, count: int) -> None:
+    def _decode(self, batch: Any, count: int, sequences: Iterable[int]) -> None:
         self.require_running()
         code = self._native.llama_decode(self._context, batch)
         if code == _ABORTED:
             self.require_running()
         if code != 0:
-            self.forget()
+            for sequence in sequences:
+                self.forget(sequence)
             raise ModelError(f"llama.cpp could not evaluate {count} tokens (code {code}) with {self._path}")
 
     def _load_model(self, gpu_layers: int) -> Any:

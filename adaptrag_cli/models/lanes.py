@@ -10,9 +10,12 @@ one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`).
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from adaptrag_cli.errors import ModelError, RunCancelled
 
 if TYPE_CHECKING:
     from adaptrag_cli.models.context import NativeContext
@@ -22,66 +25,128 @@ MAX_EQUAL_LANES = 3
 """Texts in one batch whose numbers are those of one-by-one."""
 
 
+@dataclass
+class _Text:
+    """A text that is being written."""
+
+    waiting: int | None = None
+    """The token that is to be evaluated next."""
+    measured: TokenStatistics | None = None
+    """What follows the last evaluated token, until it is taken."""
+    seconds: float = 0.0
+    failure: BaseException | None = None
+    """Why the text cannot go on, though another one's call found out."""
+
+
 class LockStep:
-    """The texts that are being written in the sequences of one context."""
+    """The texts that are being written in the sequences of one context. Not for several threads."""
 
     def __init__(self, context: NativeContext) -> None:
         self._context = context
-        self._waiting: dict[int, int] = {}
-        """The token of each sequence that is to be evaluated next."""
-        self._measured: dict[int, TokenStatistics] = {}
-        """What follows the last evaluated token of a sequence, until it is taken."""
-        self._seconds: dict[int, float] = defaultdict(float)
+        self._texts: dict[int, _Text] = {}
+
+    def open(self, sequence: int) -> None:
+        """Expect a new text in a sequence, in place of the one before it.
+
+        A cancellation is forgotten for the new text only: those that it was meant for stay stopped.
+        """
+        self.end(sequence)
+        if self._context.stop.is_set:
+            self._fail(self._texts, RunCancelled("stopped while the model was computing"))
+            self._context.stop.reset()
+        self._texts[sequence] = _Text()
 
     def begin(self, sequence: int, token_ids: Sequence[int]) -> int:
-        """Evaluate a prompt alone; return how many of its tokens were in the cache.
+        """Evaluate the prompt of an open text alone; return how many of its tokens were in the cache.
+
+        The context's logits are then those after the prompt.
 
         Raises:
             RunCancelled: the stop flag was set.
-            ModelError: llama.cpp refuses.
+            ModelError: llama.cpp refuses, or the logits are not numbers.
         """
         from adaptrag_cli.models.logits import token_statistics  # numpy
 
-        self.end(sequence)
+        self.require_running(sequence)
         started = time.perf_counter()
-        reused = self._context.prefill(token_ids, sequence)
-        self._measured[sequence] = token_statistics(self._context.logits())
-        self._seconds[sequence] = time.perf_counter() - started
+        with self._failing((sequence,)):
+            reused = self._context.prefill(token_ids, sequence)
+            measured = token_statistics(self._context.logits())
+        self._texts[sequence] = _Text(measured=measured, seconds=time.perf_counter() - started)
         return reused
 
     def follow(self, sequence: int, token_id: int) -> None:
         """The text goes on with this token: evaluate it with the next batch."""
-        self._waiting[sequence] = token_id
+        self._texts[sequence].waiting = token_id
 
     def take(self, sequence: int) -> TokenStatistics:
         """What follows the text so far; evaluates all that waits unless it is known already.
 
         Raises:
             RunCancelled: the stop flag was set.
-            ModelError: llama.cpp refuses.
+            ModelError: llama.cpp refuses, or the logits are not numbers.
         """
-        if sequence not in self._measured:
+        self.require_running(sequence)
+        text = self._texts[sequence]
+        if text.measured is None:
             self._evaluate_waiting()
-        return self._measured.pop(sequence)
+            self.require_running(sequence)
+        measured, text.measured = text.measured, None
+        assert measured is not None, "a text was asked for more than it was to go on with"
+        return measured
+
+    def require_running(self, sequence: int) -> None:
+        """Raise what stopped the text, if anything did.
+
+        Raises:
+            RunCancelled: the stop flag is set, or was since the text began.
+            ModelError: a batch that it was in failed.
+        """
+        failure = self._texts[sequence].failure
+        if failure is not None:
+            raise failure
+        with self._failing(()):
+            self._context.require_running()
 
     def seconds(self, sequence: int) -> float:
         """What the text has cost: its prefill, and its share of each batch."""
-        return self._seconds[sequence]
+        return self._texts[sequence].seconds
 
     def end(self, sequence: int) -> None:
-        """Nothing more is wanted of this text."""
-        self._waiting.pop(sequence, None)
-        self._measured.pop(sequence, None)
+        """Nothing more is wanted of the sequence's text."""
+        self._texts.pop(sequence, None)
 
     def _evaluate_waiting(self) -> None:
         from adaptrag_cli.models.logits import token_statistics
 
         started = time.perf_counter()
-        batch = dict(sorted(self._waiting.items()))
-        self._waiting.clear()
-        self._context.step(batch)
-        for position, sequence in enumerate(batch):
-            self._measured[sequence] = token_statistics(self._context.logits(position))
+        batch = {s: text.waiting for s, text in sorted(self._texts.items()) if text.waiting is not None}
+        with self._failing(batch):
+            self._context.step(batch)
+            for position, sequence in enumerate(batch):
+                text = self._texts[sequence]
+                text.waiting = None
+                try:
+                    text.measured = token_statistics(self._context.logits(position))
+                except ModelError as error:  # of this text: the others have numbers of their own
+                    text.failure = error
         share = (time.perf_counter() - started) / len(batch)
         for sequence in batch:
-            self._seconds[sequence] += share
+            self._texts[sequence].seconds += share
+
+    @contextmanager
+    def _failing(self, sequences: Iterable[int]) -> Iterator[None]:
+        """Let an error end the texts of these sequences; a cancellation empties the whole cache, so it ends all."""
+        try:
+            yield
+        except RunCancelled as error:
+            self._fail(self._texts, error)
+            raise
+        except BaseException as error:
+            self._fail(sequences, error)
+            raise
+
+    def _fail(self, sequences: Iterable[int], error: BaseException) -> None:
+        for sequence in sequences:
+            text = self._texts[sequence]
+            text.waiting, text.failure = None, text.failure or error

@@ -10,7 +10,7 @@ from adaptrag_cli.errors import ConfigError, ModelError, QueryTooLong
 from adaptrag_cli.events import Alternative, StopReason
 from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
-from adaptrag_cli.models.context import NativeContext
+from adaptrag_cli.models.context import PART, NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
 from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
 from adaptrag_cli.models.lanes import LockStep
@@ -40,6 +40,8 @@ def load_llama_lanes(
         ModelError: the file is not a model that llama.cpp can run.
         ConfigError: a setting makes no sense.
     """
+    if not 1 <= lanes <= PART:
+        raise ConfigError(f"{lanes} texts cannot be decoded at a time", f"give a number from 1 to {PART}")
     if context_length < 1:
         raise ConfigError(f"a context of {context_length} tokens holds nothing", "context_length is at least 1")
     if threads is not None and threads < 1:
@@ -149,8 +151,7 @@ class LlamaModel:
         if max_tokens < 1:
             raise ValueError(f"max_tokens is at least 1, got {max_tokens}")
         self._require_room(prompt, max_tokens)
-        self._context.stop.reset()
-        self._call += 1
+        self._open_call()
         return self._generate(prompt, max_tokens, StopCutter(stop), self._call)
 
     def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
@@ -159,36 +160,48 @@ class LlamaModel:
         Raises:
             QueryTooLong: the prompt does not fit the context.
             RunCancelled: `cancel` was called.
+            ModelError: llama.cpp refuses, or the logits are not numbers.
         """
         from adaptrag_cli.models.logits import logprobs_of  # numpy
 
+        if not all(labels):
+            raise ValueError("a label must not be empty")
         self._require_room(prompt, 1)
-        self._context.stop.reset()
-        self._call += 1
-        self._decoding.end(self._sequence)
-        reused = self._context.prefill(prompt.token_ids, self._sequence)
+        self._open_call()
+        try:
+            reused = self._decoding.begin(self._sequence, prompt.token_ids)
+        finally:
+            self._decoding.end(self._sequence)
         first_ids = [self._tokenizer.plain_ids(label)[0] for label in labels]
         return LabelScores(
             logprobs=logprobs_of(self._context.logits(), first_ids), prompt_tokens=len(prompt), reused_tokens=reused
         )
 
     def forget(self) -> None:
-        """Empty this sequence's KV cache."""
+        """Empty this sequence's KV cache; a generation in progress is over."""
+        self._require_open()
         self._call += 1
         self._decoding.end(self._sequence)
         self._context.forget(self._sequence)
 
     def cancel(self) -> None:
-        """Stop the call in progress. Safe from any thread; forgotten when the next `generate` is called."""
+        """Stop the calls in progress, of all lanes. Safe from any thread; forgotten by the next call for itself."""
         self._context.stop.set()
 
     def close(self) -> None:
         """Free the model and all its lanes. Closing twice is fine."""
         self._context.close()
 
-    def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
+    def _open_call(self) -> None:
+        self._call += 1
+        self._decoding.open(self._sequence)
+
+    def _require_open(self) -> None:
         if self._context.is_closed:
             raise RuntimeError("the model was closed")
+
+    def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
+        self._require_open()
         room = self._info.context_length - max_tokens
         if len(prompt) > room:
             raise QueryTooLong(
@@ -227,13 +240,14 @@ class LlamaModel:
                     tokens.append(ready)
                     yield ready
                     self._require_current(call)
-                self._context.require_running()
+                self._decoding.require_running(self._sequence)
                 if cutter.stopped:
                     stop_reason = "stop"
                     break
             for ready in cutter.flush():
                 tokens.append(ready)
                 yield ready
+                self._require_current(call)
             return Generation(
                 text="".join(token.text for token in tokens),
                 tokens=tuple(tokens),

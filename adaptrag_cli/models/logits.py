@@ -40,18 +40,9 @@ def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
     Raises:
         ModelError: a logit is NaN or +inf, so no distribution exists.
     """
-    top = int(np.argmax(logits))
-    largest = float(logits[top])
-    if not math.isfinite(largest):
-        raise ModelError(
-            "the model gave logits that are not numbers", "the file may be damaged: adaptrag models verify"
-        )
-    z = logits - logits[top]
+    top, z = _below_largest(logits)
     best = _largest(z, min(ALTERNATIVES, len(z)))
-    np.maximum(z, _FLOOR, out=z)
-    weights = np.exp(z)
-    weights[top] = 0.0
-    log_total = math.log1p(float(weights.sum()))
+    weights, log_total = _weights(z, top)
     weights *= z
     return TokenStatistics(
         token_id=top,
@@ -62,18 +53,35 @@ def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
 
 
 def logprobs_of(logits: NDArray[np.float32], token_ids: Sequence[int]) -> tuple[float, ...]:
-    """Log-probabilities (natural log, float64) of some tokens under raw logits of shape (vocabulary,).
+    """Log-probabilities (natural log) of some tokens under raw logits of shape (vocabulary,): log p = z - ln(1 + R).
+
+    A token has the very number that `token_statistics` gives it; -inf for one that the model forbids.
 
     Raises:
         ModelError: a logit is NaN or +inf, so no distribution exists.
     """
-    largest = float(logits.max())
-    if not math.isfinite(largest):
+    top, z = _below_largest(logits)
+    distances = [float(z[i]) for i in token_ids]
+    _, log_total = _weights(z, top)
+    return tuple(distance - log_total for distance in distances)
+
+
+def _below_largest(logits: NDArray[np.float32]) -> tuple[int, NDArray[np.float32]]:
+    """Find the largest logit (the first of equals) and the distance of each from it, at most 0, as a new array."""
+    top = int(np.argmax(logits))
+    if not math.isfinite(float(logits[top])):
         raise ModelError(
             "the model gave logits that are not numbers", "the file may be damaged: adaptrag models verify"
         )
-    total = largest + math.log(float(np.exp((logits - np.float32(largest)).astype(np.float64)).sum()))
-    return tuple(float(logits[i]) - total for i in token_ids)
+    return top, logits - logits[top]
+
+
+def _weights(z: NDArray[np.float32], top: int) -> tuple[NDArray[np.float32], float]:
+    """Clip z in place; return exp z with 0 in the chosen token's place, and ln(1 + R)."""
+    np.maximum(z, _FLOOR, out=z)
+    weights = np.exp(z)
+    weights[top] = 0.0
+    return weights, math.log1p(float(weights.sum()))
 
 
 def _largest(z: NDArray[np.float32], count: int) -> list[tuple[int, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -181,7 +182,27 @@ def test_labels_are_compared_as_what_is_written_next(model: LanguageModel):
 def test_a_label_has_the_logprob_that_generation_gives_it(real_model: LanguageModel):
     first = answer(real_model, max_tokens=1).tokens[0]
     (logprob,) = real_model.label_logprobs(real_model.build_prompt(QUESTION), [first.text]).logprobs
-    assert logprob == pytest.approx(first.logprob, abs=1e-5)
+    assert logprob == first.logprob
+
+
+def test_labels_after_a_prompt_that_fills_the_context_are_refused(model: LanguageModel):
+    with pytest.raises(QueryTooLong):
+        model.label_logprobs(model.build_prompt(SHORT_QUESTION + " wet" * model.info.context_length), ["Yes"])
+
+
+def test_labels_end_the_generation_in_progress_or_leave_it_right(model: LanguageModel):
+    expected = answer(model)
+    run = model.generate(model.build_prompt(QUESTION), max_tokens=8)
+    next(run)
+    model.label_logprobs(model.build_prompt(SHORT_QUESTION), ["Yes"])
+    with suppress(RuntimeError):
+        assert tuple(collect(run)[0]) == expected.tokens[1:]
+    assert answer(model).tokens == expected.tokens
+
+
+def test_a_cancellation_is_not_meant_for_the_labels_after_it(model: LanguageModel):
+    model.cancel()
+    assert len(model.label_logprobs(model.build_prompt(SHORT_QUESTION), ["Yes", "No"]).logprobs) == 2
 
 
 def test_what_is_forgotten_is_not_reused(model: LanguageModel):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adaptrag_cli.errors import ModelError
-from adaptrag_cli.models.logits import token_statistics
+from adaptrag_cli.models.logits import logprobs_of, token_statistics
 
 
 def logits_of(*probabilities: float) -> np.ndarray:
@@ -75,6 +75,28 @@ def test_agrees_with_extended_precision_over_a_real_vocabulary():
         assert [token_id for token_id, _ in statistics.best] == order
 
 
+def test_logprobs_of_some_tokens_in_the_order_asked():
+    # Softmax over all four: ln 1/8 = -2.0794415, ln 1/2 = -0.6931472; odds of the first against the third 1/8 : 1/4.
+    some = logprobs_of(logits_of(0.125, 0.5, 0.25, 0.125) - 3, [3, 1, 1])
+    assert some == pytest.approx([-2.0794415, -0.6931472, -0.6931472], abs=1e-6)
+    first, third = logprobs_of(logits_of(0.125, 0.5, 0.25, 0.125), [0, 2])
+    assert first - third == pytest.approx(-math.log(2), abs=1e-6)
+
+
+def test_logprobs_of_sure_far_and_forbidden_tokens():
+    # R = e^-20 + e^-200 + 0 = 2.0611536e-9; 200 below the best means log p = -200 - R, not the -87 of the clip.
+    sure, far, forbidden = logprobs_of(np.array([20, 0, -180, -np.inf], dtype=np.float32), [0, 2, 3])
+    assert sure == pytest.approx(-2.0611536e-9, rel=1e-6)
+    assert far == pytest.approx(-200, abs=1e-6)
+    assert forbidden == -math.inf
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_logprobs_of_logits_that_are_not_numbers_are_refused(bad: float):
+    with pytest.raises(ModelError, match="not numbers"):
+        logprobs_of(np.array([0, bad, 1], dtype=np.float32), [0])
+
+
 logits_lists = st.lists(st.floats(-60, 60, width=16), min_size=2, max_size=50)
 
 
@@ -83,6 +105,14 @@ def test_entropy_lies_between_zero_and_the_log_of_the_vocabulary(values: list[fl
     statistics = token_statistics(np.array(values, dtype=np.float32))
     assert 0 <= statistics.entropy <= math.log(len(values)) + 1e-6
     assert statistics.logprob <= 0
+
+
+@given(logits_lists)
+def test_logprobs_of_tokens_are_those_of_the_statistics(values: list[float]):
+    logits = np.array(values, dtype=np.float32)
+    statistics = token_statistics(logits)
+    assert logprobs_of(logits, [token_id for token_id, _ in statistics.best]) == tuple(p for _, p in statistics.best)
+    assert logprobs_of(logits, [statistics.token_id]) == (statistics.logprob,)
 
 
 @given(logits_lists, st.integers(-64, 64))
