@@ -156,7 +156,7 @@ def plan_session(settings: Settings) -> Plan:
     models_dir = models_dir_of(settings)
     file = locate_model(settings.models.answer, models_dir)
     shipped = file.entry.calibration if file.entry is not None else None
-    calibrated = _calibrated(models_dir, file)
+    calibrated, calibration_warnings = _calibrated(models_dir, file)
     options, rows = resolve_options(
         strategy, settings.ask, settings.origins, model_threshold=_threshold(calibrated, shipped)
     )
@@ -170,7 +170,7 @@ def plan_session(settings: Settings) -> Plan:
         rows += (Setting(name="reranker", value=shown, origin=settings.origin("models.reranker")),)
     if "labels" in strategy.uses and settings.ask.labels is not None:
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
-    warnings = _threshold_warnings(strategy, rows, file)
+    warnings = calibration_warnings + _threshold_warnings(strategy, rows, file)
     warnings += tuple(
         WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")
         for flag in unused_flags(strategy, settings.origins)
@@ -299,10 +299,18 @@ def _model_load(settings: Settings, file: ModelFile) -> ModelLoad:
     )
 
 
-def _calibrated(models_dir: Path, file: ModelFile) -> Calibrated | None:
+def _calibrated(models_dir: Path, file: ModelFile) -> tuple[Calibrated | None, tuple[WarningRaised, ...]]:
     """What was fitted for these very weights; a calibration of another file of the same name does not count."""
     found = read_calibration(calibration_path(models_dir, file.name))
-    return found if found is not None and found.model_fingerprint == file.fingerprint else None
+    if found is None or found.model_fingerprint == file.fingerprint:
+        return found, ()
+    return None, (
+        WarningRaised(
+            code="calibration_not_used",
+            message=f"{file.name} was calibrated as {found.model_fingerprint[:19]}..., and this file is "
+            f"{file.fingerprint[:19]}...: calibrate again, or if it is the same file: adaptrag models verify",
+        ),
+    )
 
 
 def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Setting | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adaptrag_cli.calibration import Calibrated, FittedThreshold, calibration_path, write_calibration
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
 from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted, check_laws
@@ -163,3 +164,41 @@ def test_gpu_layers_that_were_asked_for_in_vain_are_told(opened: Open, model: Sc
 def test_notes_of_the_load_are_told(opened: Open, model: ScriptedModel, monkeypatch):
     monkeypatch.setattr(ScriptedModel, "info", replace(model.info, notes=("the model file has no chat template",)))
     assert [w.message for w in opened().warnings] == ["the model file has no chat template"]
+
+
+# --- what was calibrated on this machine
+
+
+def own_calibration(fingerprint: str, threshold: float = 0.8) -> Calibrated:
+    return Calibrated(
+        model=MODEL,
+        model_fingerprint=fingerprint,
+        encoder="plane",
+        source="lamp (50 questions)",
+        labelled=True,
+        questions=50,
+        question_digests=(),
+        threshold=FittedThreshold(
+            threshold=threshold, low=0.5, high=1.0, target="em", gain=0.05, gain_low=0.01, gain_high=0.09
+        ),
+        odds=(DraftOdds(above=0.0, up_to=None, right=20, drafts=50),),
+        created="2026-11-28T00:00:00+00:00",
+        adaptrag_version="0.1.0",
+    )
+
+
+def test_the_users_own_calibration_comes_before_the_measured_one(opened: Open, tmp_path: Path):
+    fingerprint = opened().load.file.fingerprint
+    write_calibration(calibration_path(tmp_path / "models", MODEL), own_calibration(fingerprint))
+    session = opened()
+    row = next(row for row in session.settings if row.name == "threshold")
+    assert (row.value, row.origin) == (0.8, "calibrated on lamp (50 questions)")
+    decision = next(e for e in session.ask(QUERY) if isinstance(e, DecisionMade))
+    assert (decision.retrieve, decision.draft_odds) == (False, DraftOdds(above=0.0, up_to=None, right=20, drafts=50))
+
+
+def test_a_calibration_of_another_file_is_not_used_and_that_is_told(opened: Open, tmp_path: Path):
+    write_calibration(calibration_path(tmp_path / "models", MODEL), own_calibration("sha256:" + "1" * 64))
+    session = opened()
+    assert session.options.threshold == find_entry(MODEL).calibration.threshold
+    assert [w.code for w in session.warnings] == ["calibration_not_used"]
