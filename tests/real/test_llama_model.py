@@ -162,11 +162,11 @@ def test_cancel_during_the_prefill(model: LlamaModel, monkeypatch: pytest.Monkey
     evaluating = threading.Event()
     evaluate = model._context._evaluate
 
-    def counted(token_ids: tuple[int, ...]) -> None:
+    def counted(token_ids: tuple[int, ...], sequence: int) -> None:
         parts.append(len(token_ids))
         if len(parts) == 2:
             evaluating.set()
-        evaluate(token_ids)
+        evaluate(token_ids, sequence)
 
     cancelled_at: list[float] = []
 
