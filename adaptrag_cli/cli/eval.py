@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.default_command import DefaultCommandGroup
 from adaptrag_cli.cli.options import (
     OUTPUT,
@@ -41,6 +41,7 @@ from adaptrag_cli.cli.options import (
 )
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
     from adaptrag_cli.evaluation.plan import Plan
@@ -173,9 +174,13 @@ def run(
                 f"--batch {batch}: more than {MAX_EQUAL_LANES} questions at once change numbers",
                 "add --allow-inexact if that does not matter",
             )
-        specs = planning.all_strategies() if strategies == "all" else planning.parse_strategies(strategies)
         settings = load_settings(flags=typed_flags(ctx), config_file=config)
+        specs = () if strategies == "all" else planning.parse_strategies(strategies)
         sets = planning.with_unique_names([planning.sampled(load_questions(path), limit, seed) for path in data])
+        if not specs:
+            specs, missing = planning.all_strategies(settings, sets)
+            for reason in missing:
+                say(printable(reason))
         plan = planning.Plan(
             settings=settings,
             sets=sets,
@@ -197,7 +202,7 @@ def _run(plan: Plan, *, resume: bool, as_json: bool) -> None:
 
     for question_set in plan.sets:
         for note in question_set.notes:
-            typer.echo(f"{question_set.name}: {note}", err=True)
+            say(printable(f"{question_set.name}: {note}"))
     with watching_evaluation() as watcher:
         run_data = evaluate(plan, watcher, resume=resume)
     if as_json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from adaptrag_cli.cli.boundary import say
 from adaptrag_cli.cli.index_progress import showing_build
 from adaptrag_cli.cli.interrupt import Interruption, cancelling_on_interrupt
+from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
     import rich.progress
@@ -48,7 +49,7 @@ class EvaluationWatcher:
     def note(self, text: str) -> None:
         """Tell what takes time."""
         self._end_build()
-        say(text)
+        say(printable(text))
 
     def indexing(self, progress: BuildProgress) -> None:
         """Show an index being built."""
@@ -68,7 +69,7 @@ class EvaluationWatcher:
         if not self._started:
             self._start()
         self._done += 1
-        what = f"{result.set} {result.strategy}"
+        what = printable(f"{result.set} {result.strategy}")
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, detail=what)
         elif self._clock() - self._said >= _PLAIN_SECONDS or self._done == self._total:

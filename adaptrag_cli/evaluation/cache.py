@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Kind = Literal["generation", "labels", "vector", "chunk_vector", "search"]
-_FORMAT = 1
+_SECONDS = struct.Struct("<d")
+Kind = Literal["generation", "labels", "query_vector", "chunk_vector", "hits"]
+_WAIT_S = 60.0
 
 
 def digest(*parts: object) -> bytes:
     """The key of a computation: a digest of its inputs, in order."""
-    encoded = msgspec.msgpack.encode([part if not isinstance(part, frozenset) else sorted(part) for part in parts])
+    encoded = msgspec.msgpack.encode(parts)
     return hashlib.blake2b(encoded, digest_size=20).digest()
 
 
@@ -42,7 +44,8 @@ class EvaluationCache:
         self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None)  # every statement is its own transaction
+            # Every statement is its own transaction; another run that shares the file is waited for.
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=_WAIT_S)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(
@@ -60,12 +63,26 @@ class EvaluationCache:
         return _bytes(row[0]) if row is not None else None
 
     def put(self, kind: Kind, key: bytes, value: bytes) -> None:
-        """Store; the first value stands."""
-        self._run("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (kind, key, value))
+        """Store; what could not be read is replaced."""
+        self._run("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", (kind, key, value))
 
     def text_vector(self, encoder: str, text: str) -> NDArray[np.float32] | None:
         """The vector that an encoder (by the digest of its fingerprint) gave a query text."""
-        return _as_vector(self.get("vector", digest(encoder, text)))
+        stored = self.timed_vector(encoder, text)
+        return stored[1] if stored is not None else None
+
+    def timed_vector(self, encoder: str, text: str) -> tuple[float, NDArray[np.float32]] | None:
+        """The same with the seconds that it took."""
+        stored = self.get("query_vector", digest(encoder, text))
+        if stored is None:
+            return None
+        vector = _as_vector(stored[_SECONDS.size :])
+        assert vector is not None, "the value is not None"
+        return _SECONDS.unpack(stored[: _SECONDS.size])[0], vector
+
+    def put_text_vector(self, encoder: str, text: str, seconds: float, vector: NDArray[np.float32]) -> None:
+        """Keep a query text's vector and what it cost."""
+        self.put("query_vector", digest(encoder, text), _SECONDS.pack(seconds) + vector.astype("<f4").tobytes())
 
     def chunk_vector(self, index_fingerprint: str, chunk_id: str) -> NDArray[np.float32] | None:
         """The stored vector of a chunk that some strategy of a run has scored, or that is gold."""
@@ -81,6 +98,12 @@ class EvaluationCache:
     def _run(self, statement: str, values: tuple[object, ...]) -> tuple[object, ...] | None:
         try:
             row: tuple[object, ...] | None = self._db.execute(statement, values).fetchone()
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise ConfigError(
+                    f"the cache {self._path} is being written by another run", "wait for it, or give another --cache"
+                ) from error
+            raise ConfigError(f"the cache {self._path} cannot be used: {error}", "give another --cache") from error
         except sqlite3.Error as error:
             raise ConfigError(
                 f"the cache {self._path} is damaged or full: {error}", "delete it: only work is lost"

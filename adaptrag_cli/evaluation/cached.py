@@ -1,18 +1,18 @@
 """Model, encoder and store that look into the evaluation's cache first, and the clock that stays honest about it.
 
-A strategy sees the usual protocols. What comes from the cache is credited to the clock with the time that it took when
-it was computed, so the seconds of a run are those of a run on its own, whichever strategy went first. Texts that are
-decoded in one batch are each charged their share.
+A strategy sees the usual protocols. What comes from the cache is charged to the clock with the time that it took when
+it was computed, so the seconds of a run do not depend on which strategy went first; and tokens count as reused when a
+run on its own would reuse them. Texts that are decoded in one batch are each charged their share.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ from adaptrag_cli.models.base import (
     Prompt,
     Token,
 )
+from adaptrag_cli.models.context import GRANULE, PART, reusable_prefix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,8 +55,17 @@ class WorkClock:
         self._charged += seconds
 
 
-_generation_decoder: msgspec.msgpack.Decoder[Generation] = msgspec.msgpack.Decoder(Generation)
-_labels_decoder: msgspec.msgpack.Decoder[LabelScores] = msgspec.msgpack.Decoder(LabelScores)
+_Value = TypeVar("_Value")
+
+
+def _decoded(stored: bytes | None, kind: type[_Value]) -> _Value | None:
+    """What was stored; an entry that cannot be read, as of an older version, counts as none."""
+    if stored is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(stored, type=kind)
+    except (msgspec.DecodeError, ValueError):
+        return None
 
 
 class CachedModel:
@@ -79,6 +89,8 @@ class CachedModel:
         self._cache = cache
         self._clock = clock
         self._at_once = at_once
+        self._previous: tuple[int, ...] = ()
+        """The prompt that the run has evaluated last."""
         info = model.info
         self._identity = (
             info.fingerprint,
@@ -100,27 +112,30 @@ class CachedModel:
     ) -> Generator[Token, None, Generation]:
         """Yield tokens, remembered or new; return the whole."""
         key = digest(*self._identity, prompt.token_ids, max_tokens, tuple(stop))
-        stored = self._cache.get("generation", key)
-        if stored is not None:
-            return self._remembered(_generation_decoder.decode(stored))
-        computing = self._computed(self._model.generate(prompt, max_tokens=max_tokens, stop=stop), key)
+        reused = self._reused(prompt)
+        remembered = _decoded(self._cache.get("generation", key), Generation)
+        if remembered is not None:
+            return self._remembered(replace(remembered, reused_tokens=reused))
+        computing = self._computed(self._model.generate(prompt, max_tokens=max_tokens, stop=stop), key, reused)
         return _replayed(_drained(computing)) if self._at_once else computing
 
     def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
         """Log-probabilities of labels, remembered or new."""
         key = digest(*self._identity, prompt.token_ids, tuple(labels))
-        stored = self._cache.get("labels", key)
-        if stored is not None:
-            seconds, scores = msgspec.msgpack.decode(stored, type=tuple[float, LabelScores])
+        reused = self._reused(prompt)
+        remembered = _decoded(self._cache.get("labels", key), tuple[float, LabelScores])
+        if remembered is not None:
+            seconds, scores = remembered
             self._clock.charge(seconds)
-            return scores
+            return replace(scores, reused_tokens=reused)
         started = time.monotonic()
         scores = self._model.label_logprobs(prompt, labels)
         self._cache.put("labels", key, msgspec.msgpack.encode((time.monotonic() - started, scores)))
-        return scores
+        return replace(scores, reused_tokens=reused)
 
     def forget(self) -> None:
         self._model.forget()
+        self._previous = ()
 
     def cancel(self) -> None:
         self._model.cancel()
@@ -128,11 +143,20 @@ class CachedModel:
     def close(self) -> None:
         """Nothing is closed: the model is shared."""
 
+    def _reused(self, prompt: Prompt) -> int:
+        """Tokens that the KV cache of a run on its own would hold: whether others have computed it changes no count."""
+        granule = PART if self.info.gpu_layers_used else GRANULE
+        reused = reusable_prefix(self._previous, prompt.token_ids, granule)
+        self._previous = prompt.token_ids
+        return reused
+
     def _remembered(self, generation: Generation) -> Generator[Token, None, Generation]:
         self._clock.charge(generation.seconds)
         return (yield from _replayed(generation))
 
-    def _computed(self, tokens: Generator[Token, None, Generation], key: bytes) -> Generator[Token, None, Generation]:
+    def _computed(
+        self, tokens: Generator[Token, None, Generation], key: bytes, reused: int
+    ) -> Generator[Token, None, Generation]:
         try:
             while True:
                 started = time.monotonic()
@@ -147,7 +171,7 @@ class CachedModel:
             tokens.close()
         self._clock.charge(generation.seconds)
         self._cache.put("generation", key, msgspec.msgpack.encode(generation))
-        return generation
+        return replace(generation, reused_tokens=reused)
 
 
 def _drained(tokens: Generator[Token, None, Generation]) -> Generation:
@@ -191,11 +215,14 @@ class CachedEncoder:
         return self._encoder.encode_documents(texts)
 
     def _query_vector(self, text: str) -> NDArray[np.float32]:
-        stored = self._cache.text_vector(self.identity, text)
+        stored = self._cache.timed_vector(self.identity, text)
         if stored is not None:
-            return stored
+            seconds, known = stored
+            self._clock.charge(seconds)
+            return known
+        started = time.monotonic()
         vector: NDArray[np.float32] = self._encoder.encode_queries([text])[0]
-        self._cache.put("vector", digest(self.identity, text), vector.astype("<f4").tobytes())
+        self._cache.put_text_vector(self.identity, text, time.monotonic() - started, vector)
         return vector
 
 
@@ -207,9 +234,10 @@ def encoder_identity(fingerprint: EncoderFingerprint) -> str:
 class CachedStore:
     """A `Store` whose searches are made once."""
 
-    def __init__(self, store: Store, cache: EvaluationCache) -> None:
+    def __init__(self, store: Store, cache: EvaluationCache, clock: WorkClock) -> None:
         self._store = store
         self._cache = cache
+        self._clock = clock
 
     @property
     def name(self) -> str:
@@ -258,9 +286,12 @@ class CachedStore:
         return self._store.freshness()
 
     def _once(self, key: bytes, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
-        stored = self._cache.get("search", key)
-        if stored is not None:
-            return msgspec.msgpack.decode(stored, type=tuple[Hit, ...])
+        remembered = _decoded(self._cache.get("hits", key), tuple[float, tuple[Hit, ...]])
+        if remembered is not None:
+            seconds, known = remembered
+            self._clock.charge(seconds)
+            return known
+        started = time.monotonic()
         hits = search()
-        self._cache.put("search", key, msgspec.msgpack.encode(hits))
+        self._cache.put("hits", key, msgspec.msgpack.encode((time.monotonic() - started, hits)))
         return hits

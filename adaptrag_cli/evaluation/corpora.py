@@ -1,13 +1,17 @@
 """Find, or make, the index that a question set is asked over.
 
-In this order: the index that was named; an index of the given or adjoining corpus file; one that is built from it.
-Passages that stand in the question file itself are written to the run's folder first.
+In this order: the index that was named; an index of the given or adjoining corpus file, of the user's or of an earlier
+run; one that is built from it. What is built lies beside the cache and not among the user's indexes, under a name that
+tells its content, so that runs which share a cache share it. Passages that stand in the question file itself are
+written there first.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from adaptrag_cli.config import Settings
@@ -24,12 +28,12 @@ OURS = ".questions.jsonl"
 CORPUS = ".corpus.jsonl"
 
 
-def corpus_file(question_set: QuestionSet, given: Path | None, out: Path) -> Path | None:
+def corpus_file(question_set: QuestionSet, given: Path | None, shared: Path) -> Path | None:
     """The file that holds the set's passages, or None where it has none."""
     if given is not None:
         return given
     if question_set.passages:
-        path = out / "corpora" / f"{question_set.name}{CORPUS}"
+        path = shared / "corpora" / f"{question_set.fingerprint[:16]}{CORPUS}"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_corpus(question_set, path)
         return path
@@ -44,6 +48,7 @@ def open_corpus(
     settings: Settings,
     *,
     corpus: Path | None,
+    shared: Path,
     on_note: Callable[[str], None],
     on_progress: Callable[[BuildProgress], None],
     should_stop: Callable[[], bool],
@@ -58,10 +63,10 @@ def open_corpus(
     if corpus is None:
         return None
     encoder = load_encoder(settings.models.encoder, models_dir_of(settings))
-    index_dir = index_dir_of(settings)
-    name = _existing(index_dir, corpus, settings, encoder)
-    if name is None:
-        name = _name(question_set, encoder)
+    found = _existing((index_dir_of(settings), shared), corpus, settings, encoder)
+    if found is None:
+        found = shared, _name(question_set, corpus, settings, encoder)
+        index_dir, name = found
         on_note(f"indexing {corpus.name} as {name}")
         build_index(
             corpus,
@@ -76,11 +81,15 @@ def open_corpus(
             on_progress=on_progress,
             should_stop=should_stop,
         )
-    return open_index_for(replace(settings, index=replace(settings.index, name=name)), models_dir_of(settings))
+    index_dir, name = found
+    return open_index_for(
+        replace(settings, index=replace(settings.index, dir=index_dir, name=name)), models_dir_of(settings)
+    )
 
 
-def _existing(index_dir: Path, corpus: Path, settings: Settings, encoder: Encoder) -> str | None:
-    return next((n for n in index_names(index_dir) if _fits(index_dir, n, corpus, settings, encoder)), None)
+def _existing(folders: tuple[Path, ...], corpus: Path, settings: Settings, encoder: Encoder) -> tuple[Path, str] | None:
+    named = ((folder, name) for folder in folders for name in index_names(folder))
+    return next(((f, n) for f, n in named if _fits(f, n, corpus, settings, encoder)), None)
 
 
 def _fits(index_dir: Path, name: str, corpus: Path, settings: Settings, encoder: Encoder) -> bool:
@@ -97,8 +106,9 @@ def _fits(index_dir: Path, name: str, corpus: Path, settings: Settings, encoder:
     )
 
 
-def _name(question_set: QuestionSet, encoder: Encoder) -> str:
-    import re
-
-    words = re.findall(r"[a-z0-9]+", f"eval {question_set.name} {Path(encoder.fingerprint.name).name}".lower())
-    return "-".join(words)[:64].rstrip("-")
+def _name(question_set: QuestionSet, corpus: Path, settings: Settings, encoder: Encoder) -> str:
+    """Set, encoder, and a digest of all that decides the index but the texts."""
+    words = re.findall(r"[a-z0-9]+", f"{question_set.name} {Path(encoder.fingerprint.name).name}".lower())
+    recipe = (str(corpus.resolve()), asdict(encoder.fingerprint), asdict(settings.index))
+    digest = hashlib.sha256(repr(recipe).encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{'-'.join(words)[:48].strip('-') or 'set'}-{digest}"

@@ -13,6 +13,7 @@ from adaptrag_cli.evaluation.questions import QuestionSet
 from adaptrag_cli.evaluation.results import StrategySpec
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
+from adaptrag_cli.session import plan_session
 from adaptrag_cli.strategies.base import load_strategy
 from adaptrag_cli.strategies.table import strategy_names
 
@@ -71,9 +72,46 @@ def parse_strategies(text: str) -> tuple[StrategySpec, ...]:
     return tuple(specs)
 
 
-def all_strategies() -> tuple[StrategySpec, ...]:
-    """Every strategy with its defaults."""
-    return tuple(StrategySpec(label=name, strategy=name) for name in strategy_names())
+def all_strategies(settings: Settings, sets: Sequence[QuestionSet]) -> tuple[tuple[StrategySpec, ...], tuple[str, ...]]:
+    """Every strategy that can be asked, with its defaults; and why the others cannot."""
+    specs = [StrategySpec(label=name, strategy=name) for name in strategy_names()]
+    reasons = {spec.label: lack_of(spec, settings, sets) for spec in specs}
+    missing = tuple(f"{label} is left out: {reason}" for label, reason in reasons.items() if reason)
+    return tuple(spec for spec in specs if not reasons[spec.label]), missing
+
+
+def require_askable(plan: Plan) -> None:
+    """Refuse before anything is loaded what every question would fail with.
+
+    Raises:
+        ConfigError: a strategy lacks labels, a calibration or facts, or a grid varies what a named index has fixed.
+    """
+    for cell in plan.cells:
+        settings = cell.settings(plan.settings)
+        fixed = [name for name in cell.overrides if name == "models.encoder" or name.startswith("index.")]
+        if fixed and settings.index.name is not None:
+            raise ConfigError(
+                f"--vary {_short(fixed[0])} changes nothing about index {settings.index.name!r}, which is there",
+                "give --corpus FILE instead of --index, so that indexes are built",
+            )
+        for spec in plan.strategies:
+            reason = lack_of(spec, settings, plan.sets)
+            if reason:
+                raise ConfigError(f"{spec.label} cannot be asked: {reason}", "leave it out of --strategies")
+
+
+def lack_of(spec: StrategySpec, settings: Settings, sets: Sequence[QuestionSet]) -> str:
+    """What a strategy needs and does not have, in words; empty when nothing is missing."""
+    plan = plan_session(settings_of(spec, settings))
+    if "labels" in plan.strategy.uses and settings.ask.labels is None:
+        return "it needs --labels RUN"
+    if spec.strategy == "dtr+verify" and plan.verifier is None:
+        return "it needs adaptrag calibrate"
+    if spec.strategy == "popularity":
+        without = [s.name for s in sets if any("s_pop" not in question.meta for question in s.questions)]
+        if without:
+            return f"{without[0]} does not tell popularity"
+    return ""
 
 
 def settings_of(spec: StrategySpec, base: Settings) -> Settings:
@@ -95,7 +133,10 @@ def parse_grid(varied: Sequence[str]) -> tuple[CellPlan, ...]:
         if not sign or not values.strip(","):
             raise ConfigError(f"--vary {text!r} names no values", "write it as --vary top_k=3,5")
         dotted = _dotted(name.strip(), "--vary", _VARIED)
-        axes.append([(dotted, value.strip()) for value in values.split(",") if value.strip()])
+        if any(dotted == axis[0][0] for axis in axes):
+            raise ConfigError(f"--vary names {name.strip()} twice", f"write --vary {name.strip()}=A,B")
+        distinct = dict.fromkeys(value.strip() for value in values.split(",") if value.strip())
+        axes.append([(dotted, value) for value in distinct])
     if not axes:
         return (CellPlan(name="base"),)
     return tuple(
@@ -130,7 +171,7 @@ def _dotted(name: str, flag: str, known: Mapping[str, str]) -> str:
 
 
 def _short(dotted: str) -> str:
-    return next(short for short, name in _VARIED.items() if name == dotted)
+    return "model" if dotted == "models.answer" else dotted.partition(".")[2]
 
 
 def sampled(question_set: QuestionSet, limit: int | None, seed: int) -> QuestionSet:

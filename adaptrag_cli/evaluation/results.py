@@ -5,7 +5,8 @@
     OUT/traces/...       the run itself, gzipped, for `adaptrag tui --trace` and to recompute every figure
     OUT/cache.sqlite     texts and vectors that several strategies need (`cache.py`); may be deleted
 
-A result is a function of its trace, its question and nothing else, so figures can be recomputed from traces.
+A result is a function of its trace and its question (and, for `gold_chunks`, of the index), so figures can be
+recomputed from traces.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Cell(Record, frozen=True, kw_only=True):
     """What the cache knows the encoder's vectors by (`cached.encoder_identity`); empty where no set has a corpus."""
     calibration: str = ""
     """Source of the user's calibration in use; empty for none."""
+    calibration_digest: str = ""
     calibrated_on: int = 0
     """How many of the questions it was fitted on: their numbers flatter what was calibrated."""
     indexes: dict[str, str]
@@ -145,6 +147,8 @@ class Result(Record, frozen=True, kw_only=True):
     query_pseudo_similarity: float | None = None
     query_weight: float | None = None
     pseudo_context: str | None = None
+    gold_chunks: tuple[str, ...] = ()
+    """Chunk ids of the gold passages, found or not."""
     llm_calls: int
     searches: int
     prompt_tokens: int

@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import platform
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,15 +19,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from adaptrag_cli import __version__, engine
-from adaptrag_cli.calibration import overlap, question_digest
+from adaptrag_cli.calibration import Calibrated, overlap, question_digest
+from adaptrag_cli.config import with_overrides
 from adaptrag_cli.disk import only_process, replace_durably
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
 from adaptrag_cli.evaluation.own_passages import OwnPassages, rows_by_document
-from adaptrag_cli.evaluation.plan import CellPlan, Plan, settings_of
+from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.evaluation.results import (
     MANIFEST,
@@ -46,7 +49,7 @@ from adaptrag_cli.evaluation.results import (
     write_manifest,
 )
 from adaptrag_cli.evaluation.scoring import score_run
-from adaptrag_cli.events import Event, RunFailed, encode_event
+from adaptrag_cli.events import Event, RunFailed, WarningRaised, encode_event
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
@@ -54,6 +57,7 @@ from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session import ModelLoad, OpenIndex, load_model, load_models, plan_session, resources_of
 from adaptrag_cli.session import Plan as SessionPlan
 from adaptrag_cli.strategies.base import Resources
+from adaptrag_cli.strategies.labels import read_labels
 
 _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
 _SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})
@@ -90,26 +94,47 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
         RunCancelled: the person stopped it; what is answered is kept.
         AdaptRAGError: a model or an index cannot be used.
     """
-    plan.out.mkdir(parents=True, exist_ok=True)
+    try:
+        plan.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{plan.out} cannot be a run's folder: {error.strerror}", "give another --out") from error
 
     def busy(pid: str) -> ConfigError:
         return ConfigError(f"{plan.out} is being written by process {pid}", "wait for it, or give another --out")
 
     with only_process(plan.out, "run", busy), closing(EvaluationCache(plan.cache)) as cache:
         before = _earlier(plan, resume)
+        plan = _on_the_day(plan, before)
+        require_askable(plan)
+        _require_same_settings(plan, before)
         drop_torn_line(plan.out)
         done = {result.key for result in read_results(plan.out)}
-        questions = sum(len(question_set.questions) for question_set in plan.sets)
-        watcher.began(len(plan.cells) * len(plan.strategies) * questions, len(done))
+        wanted = {cell.name: set(_keys(plan, cell.name)) for cell in plan.cells}
+        watcher.began(sum(map(len, wanted.values())), sum(len(keys & done) for keys in wanted.values()))
         cells = {cell.name: cell for cell in before.cells} if before else {}
         with closing(ResultLog(plan.out)) as log:
             for cell_plan in plan.cells:
+                if wanted[cell_plan.name] <= done:
+                    continue
                 with closing(_OpenCell(plan, cell_plan, cache, watcher)) as cell:
-                    _require_same_cell(cells.get(cell_plan.name), cell.description, plan.out)
-                    cells[cell_plan.name] = cell.description
+                    cells[cell_plan.name] = _joined(cells.get(cell_plan.name), cell.description, plan.out)
                     write_manifest(plan.out, _manifest(plan, tuple(cells.values()), before))
                     cell.ask_all(log, done)
     return read_run(plan.out)
+
+
+def _keys(plan: Plan, cell: str) -> Iterator[tuple[str, str, str, str]]:
+    for question_set in plan.sets:
+        for spec in plan.strategies:
+            yield from ((cell, question_set.name, spec.label, question.id) for question in question_set.questions)
+
+
+def _on_the_day(plan: Plan, before: Manifest | None) -> Plan:
+    """Fix the date that time-aware prompts name: a run that goes on tomorrow still asks the same."""
+    if plan.settings.ask.today is not None:
+        return plan
+    day = before.created[:10] if before is not None else datetime.now(UTC).date().isoformat()
+    return replace(plan, settings=with_overrides(plan.settings, {"ask.today": (day, "the day the run was begun")}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +152,7 @@ class _Ready:
 
     spec: StrategySpec
     plan: SessionPlan
+    warnings: tuple[WarningRaised, ...]
     lanes: tuple[_Lane, ...]
 
 
@@ -143,20 +169,28 @@ class _OpenCell:
         load = next(iter(self._session_plans.values())).load
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
         self._require_corpora()
+        self._require_other_labels()
+        self._tell_warnings()
         self._lanes = load_models(load, plan.lanes, watcher.note)
         self._judges: dict[ModelLoad, LanguageModel] = {}
-        watcher.cancels(self._lanes[0].cancel)
+        watcher.cancels(self._cancel)
         info = self._lanes[0].info
         calibrated = next(iter(self._session_plans.values())).calibrated
         queries = [question.text for question_set in plan.sets for question in question_set.questions]
-        is_bit_equal = plan.lanes <= MAX_EQUAL_LANES
+        is_bit_equal = plan.lanes == 1 or (plan.lanes <= MAX_EQUAL_LANES and info.gpu_layers_used == 0)
+        if not is_bit_equal:
+            watcher.note(f"{plan.lanes} questions are decoded together: numbers may differ from one-by-one")
         self._variant = "" if is_bit_equal else f"batch of {plan.lanes}"
         self.description = Cell(
             name=cell_plan.name,
             overrides=dict(cell_plan.overrides),
             model=info.name,
             model_fingerprint=info.fingerprint,
-            encoder=self._settings.models.encoder,
+            encoder=next(
+                (o.retriever.encoder.fingerprint.name for o in self._indexes.values() if o),
+                self._settings.models.encoder,
+            ),
+            calibration_digest=_digest_of(calibrated),
             encoder_identity=next(
                 (encoder_identity(o.retriever.encoder.fingerprint) for o in self._indexes.values() if o), ""
             ),
@@ -176,6 +210,8 @@ class _OpenCell:
             questions = question_set.questions
             ready = [self._ready(spec, question_set) for spec in self._plan.strategies]
             rows = self._rows_by_document(question_set)
+            if all(key in done for key in _keys(self._plan, self._name) if key[1] == question_set.name):
+                continue
             self._keep_gold_vectors(question_set, rows)
             for start in range(0, len(questions), self._plan.lanes):
                 group = questions[start : start + self._plan.lanes]
@@ -183,6 +219,35 @@ class _OpenCell:
                     missing = [q for q in group if self._key(question_set, strategy.spec, q) not in done]
                     if missing:
                         self._ask_group(question_set, strategy, missing, rows, log)
+
+    def _cancel(self) -> None:
+        for model in (*self._lanes, *self._judges.values()):
+            model.cancel()
+
+    def _require_other_labels(self) -> None:
+        """Refuse labels that come from the questions that are asked: a table would flatter what uses them."""
+        folder = self._settings.ask.labels
+        users = [label for label, plan in self._session_plans.items() if "labels" in plan.strategy.uses]
+        if not users or folder is None:
+            return
+        labelled = {question_digest(question.query) for question in read_labels(folder).questions}
+        asked = {question_digest(q.text) for question_set in self._plan.sets for q in question_set.questions}
+        if labelled & asked:
+            raise ConfigError(
+                f"{len(labelled & asked)} of the {len(asked)} questions stand in --labels {folder} too, and "
+                f"{', '.join(users)} would be measured on what they were told",
+                "label other questions: adaptrag eval OTHER --strategies never,always --out FOLDER",
+            )
+
+    def _tell_warnings(self) -> None:
+        """Say once what every run of a strategy, or every question over an index, would be warned of."""
+        told: dict[str, None] = {}
+        for plan in self._session_plans.values():
+            told.update(dict.fromkeys(warning.message for warning in plan.warnings))
+        for opened in self._indexes.values():
+            told.update(dict.fromkeys(w.message for w in opened.warnings) if opened else {})
+        for message in told:
+            self._watcher.note(f"warning: {message}")
 
     def close(self) -> None:
         """Free the models' memory."""
@@ -199,9 +264,11 @@ class _OpenCell:
     ) -> None:
         runs: list[Generator[Event, None, None]] = []
         for question, lane in zip(questions, strategy.lanes, strict=False):
-            lane.model.forget()
+            lane.use.model.forget()  # so that a run costs what it costs alone
+            if lane.use.judge is not None:
+                lane.use.judge.forget()
             use = replace(lane.use, facts=question.meta, retriever=_own(lane.use.retriever, question, rows))
-            run = engine.Run(query=question.text, settings=strategy.plan.rows, peek=False)
+            run = engine.Run(query=question.text, settings=strategy.plan.rows, warnings=strategy.warnings, peek=False)
             runs.append(engine.answer(run, strategy.plan.strategy, use, clock=lane.clock))
         for question, events in zip(questions, self._in_lock_step(runs), strict=True):
             self._require_possible(strategy, events)
@@ -215,6 +282,7 @@ class _OpenCell:
                 label=strategy.spec.label,
                 trace=str(trace),
             )
+            result = msgspec.structs.replace(result, gold_chunks=_gold_chunks(question, rows, strategy.lanes[0].use))
             log.append(result)
             self._watcher.answered(result)
 
@@ -268,11 +336,12 @@ class _OpenCell:
                     ),
                 )
             )
-        return _Ready(spec=spec, plan=plan, lanes=tuple(lanes))
+        warnings = plan.warnings + (opened.warnings if opened is not None else ())
+        return _Ready(spec=spec, plan=plan, warnings=warnings, lanes=tuple(lanes))
 
     def _retriever(self, opened: OpenIndex, clock: WorkClock) -> Retriever:
         real = opened.retriever
-        store = CachedStore(real.store, self._cache)
+        store = CachedStore(real.store, self._cache, clock)
         return Retriever(store, CachedEncoder(real.encoder, self._cache, clock), deleted=real.deleted)
 
     def _judge(self, load: ModelLoad | None) -> LanguageModel | None:
@@ -286,7 +355,8 @@ class _OpenCell:
         return open_corpus(
             question_set,
             self._settings,
-            corpus=corpus_file(question_set, self._plan.corpus, self._plan.out),
+            corpus=corpus_file(question_set, self._plan.corpus, self._plan.cache.parent),
+            shared=self._plan.cache.parent / "indexes",
             on_note=self._watcher.note,
             on_progress=self._watcher.indexing,
             should_stop=self._watcher.should_stop,
@@ -305,14 +375,16 @@ class _OpenCell:
 
     def _rows_by_document(self, question_set: QuestionSet) -> Mapping[str, tuple[int, ...]]:
         opened = self._indexes[question_set.name]
-        return rows_by_document(opened.retriever.store) if opened is not None else {}
+        if opened is None or not any(q.gold_ids or q.own_passages for q in question_set.questions):
+            return {}  # a large index is not read through for nothing
+        return rows_by_document(opened.retriever.store)
 
     def _keep_gold_vectors(self, question_set: QuestionSet, rows: Mapping[str, tuple[int, ...]]) -> None:
         """Keep what the report draws of passages that no search finds; the index may be gone by then."""
         opened = self._indexes[question_set.name]
         if opened is None:
             return
-        store = CachedStore(opened.retriever.store, self._cache)
+        store = CachedStore(opened.retriever.store, self._cache, WorkClock())
         gold = {document for question in question_set.questions for document in question.gold_ids}
         found = [row for document in sorted(gold) for row in rows.get(document, ())]
         if found:
@@ -324,6 +396,13 @@ class _OpenCell:
     def _trace_path(self, question_set: QuestionSet, spec: StrategySpec, question: Question) -> Path:
         name = f"{_file_name(question.id)}.jsonl.gz"
         return Path(TRACES) / _file_name(self._name) / _file_name(question_set.name) / _file_name(spec.label) / name
+
+
+def _gold_chunks(question: Question, rows: Mapping[str, tuple[int, ...]], use: Resources) -> tuple[str, ...]:
+    if use.retriever is None:
+        return ()
+    store = use.retriever.store
+    return tuple(store.chunk(row).chunk_id for document in question.gold_ids for row in rows.get(document, ()))
 
 
 def _own(retriever: Retriever | None, question: Question, rows: Mapping[str, tuple[int, ...]]) -> Retriever | None:
@@ -357,36 +436,62 @@ def _earlier(plan: Plan, resume: bool) -> Manifest | None:
     if not resume:
         raise ConfigError(f"{plan.out} holds an evaluation already", "continue it with --resume, or give another --out")
     before = read_manifest(plan.out)
+    changed = [name for name, number in before.versions.items() if number != version(name)]
+    if changed:
+        raise ConfigError(
+            f"{plan.out} was begun with {changed[0]} {before.versions[changed[0]]}, this is {version(changed[0])}",
+            "numbers may differ: give another --out",
+        )
     if before.sets != _set_infos(plan):
         raise ConfigError(f"{plan.out} asks other questions", "give the DATA, --limit and --seed it was begun with")
     return before
 
 
-def _require_same_cell(before: Cell | None, now: Cell, out: Path) -> None:
-    """Refuse to mix numbers of two set-ups in one folder; new strategies may join.
+def _joined(before: Cell | None, now: Cell, out: Path) -> Cell:
+    """Let new strategies join a cell, and refuse to mix numbers of two set-ups in one folder.
 
     Raises:
         ConfigError: naming what differs.
     """
     if before is None:
-        return
-    for what in ("model_fingerprint", "encoder", "indexes", "lanes"):
+        return now
+    for what in ("model_fingerprint", "encoder_identity", "indexes", "lanes", "calibration_digest"):
         if getattr(before, what) != getattr(now, what):
-            raise ConfigError(
-                f"{out} was begun with another {what.replace('_', ' ')}", "give the settings it was begun with"
-            )
-    for label, rows in before.settings.items():
-        if label in now.settings and now.settings[label] != rows:
-            raise ConfigError(f"{out} asked {label} with other settings", "give the settings it was begun with")
+            name = what.removesuffix("_fingerprint").removesuffix("_identity").removesuffix("_digest")
+            raise ConfigError(f"{out} was begun with other {name}", f"restore the {name}, or give another --out")
+    return msgspec.structs.replace(now, settings=before.settings | now.settings)
+
+
+def _require_same_settings(plan: Plan, before: Manifest | None) -> None:
+    """Refuse to go on with a strategy under other settings, or to show its old numbers for them.
+
+    Raises:
+        ConfigError: naming the strategy.
+    """
+    earlier = {cell.name: cell.settings for cell in before.cells} if before is not None else {}
+    for cell in plan.cells:
+        for spec in plan.strategies:
+            rows = earlier.get(cell.name, {}).get(spec.label)
+            now = plan_session(settings_of(spec, cell.settings(plan.settings))).rows
+            if rows is not None and [(r.name, r.value) for r in rows] != [(r.name, r.value) for r in now]:
+                raise ConfigError(
+                    f"{plan.out} asked {spec.label} with other settings", "give the settings it was begun with"
+                )
+
+
+def _digest_of(calibrated: Calibrated | None) -> str:
+    return hashlib.sha256(msgspec.json.encode(calibrated)).hexdigest()[:16] if calibrated is not None else ""
 
 
 def _manifest(plan: Plan, cells: tuple[Cell, ...], before: Manifest | None) -> Manifest:
     specs = {spec.label: spec for spec in (*(before.strategies if before else ()), *plan.strategies)}
     return Manifest(
         created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
-        adaptrag_version=__version__,
+        adaptrag_version=before.adaptrag_version if before else __version__,
         versions={name: version(name) for name in _VERSIONS},
-        machine=f"{platform.system()} {platform.machine()}, {platform.processor() or 'unknown processor'}",
+        machine=before.machine
+        if before
+        else f"{platform.system()} {platform.machine()}, {platform.processor() or 'unknown processor'}",
         seed=plan.seed,
         limit=plan.limit,
         sets=_set_infos(plan),

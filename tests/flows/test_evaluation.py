@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -200,7 +202,7 @@ def test_a_trace_is_kept_for_each_answer_and_scores_the_same(world: World):
             label=result.strategy,
             trace=result.trace,
         )
-        assert again == result
+        assert msgspec.structs.replace(again, gold_chunks=result.gold_chunks) == result
 
 
 @pytest.mark.parametrize("stop_after", [1, 4, 7])
@@ -213,6 +215,84 @@ def test_a_run_that_was_stopped_goes_on_without_loss_or_repeat(world: World, sto
     resumed = world.evaluate(out="cut", resume=True, watcher=watcher)
     assert watcher.counts == (12, 12 - len(watcher.results))
     assert timeless(resumed.results) == timeless(whole.results)
+
+
+def test_a_stop_inside_a_run_changes_no_number(world: World):
+    whole = world.evaluate("dtr", out="whole")
+    for polls in (3, 9, 17, 30):
+        watcher = Watcher()
+        countdown = iter(range(polls))
+        watcher.should_stop = lambda left=countdown: next(left, None) is None  # type: ignore[method-assign]
+        with pytest.raises(RunCancelled):
+            world.evaluate("dtr", out=f"cut{polls}", watcher=watcher)
+        assert timeless(world.evaluate("dtr", out=f"cut{polls}", resume=True).results) == timeless(whole.results)
+
+
+def test_no_number_depends_on_who_went_first(world: World):
+    alone = world.evaluate("dtr", out="alone").results
+    behind = [r for r in world.evaluate("never,always,dtr", out="behind").results if r.strategy == "dtr"]
+    assert timeless(behind) == timeless(alone)
+
+
+def test_what_others_computed_is_charged(world: World, monkeypatch: pytest.MonkeyPatch):
+    encode = PlaneEncoder.encode_queries
+
+    def slowly(self: PlaneEncoder, texts: Sequence[str]) -> object:
+        time.sleep(0.05)
+        return encode(self, texts)
+
+    monkeypatch.setattr(PlaneEncoder, "encode_queries", slowly)
+    first = world.evaluate("always").results
+    again = [r for r in world.evaluate("always,dtr:gate=false", resume=True).results if r.strategy != "always"]
+    assert all(result.seconds >= 0.05 for result in (*first, *again))
+
+
+def test_new_strategies_join_and_the_settings_of_the_others_stay(world: World):
+    world.evaluate("never,always")
+    manifest = world.evaluate("dtr", resume=True).manifest
+    assert set(manifest.cells[0].settings) == {"never", "always", "dtr"}
+    plan = world.plan("always")
+    changed = replace(plan, settings=with_overrides(plan.settings, {"ask.top_k": (2, "--top-k")}))
+    with pytest.raises(ConfigError, match="asked always with other settings"):
+        evaluate(changed, Watcher(), resume=True)
+
+
+def test_two_runs_of_one_file_with_its_own_passages(world: World):
+    context = [["Lamp", ["Ottilie Brandt lit the lamp in 1887."]], ["Fee", ["The mooring fee is 1,500 crowns."]]]
+    record = {
+        "_id": "h1", "question": "Who lit it?", "answer": "Ottilie Brandt", "type": "bridge", "level": "easy",
+        "supporting_facts": [["Lamp", 0]], "context": context,
+    }  # fmt: skip
+    world.data = world.folder / "hot.json"
+    world.data.write_text(json.dumps([record]), encoding="utf-8")
+    runs = [world.evaluate("always", out=name) for name in ("first", "second")]
+    assert [r.recall for run in runs for r in run.results] == [1.0, 1.0]
+    assert not (world.folder / "indexes").exists(), "the user's own indexes are left alone"
+
+
+def test_labels_of_the_questions_that_are_asked_are_refused(world: World):
+    world.evaluate()
+    plan = world.plan("skr-knn", out="routed")
+    labelled = with_overrides(plan.settings, {"ask.labels": (world.folder / "run", "--labels")})
+    with pytest.raises(ConfigError, match="4 of the 4 questions stand in --labels"):
+        evaluate(replace(plan, settings=labelled), Watcher(), resume=False)
+
+
+def test_what_a_strategy_lacks_is_told_before_anything_is_loaded(world: World):
+    for name, lack in (("skr-knn", "--labels RUN"), ("popularity", "--labels RUN"), ("dtr+verify", "calibrate")):
+        with pytest.raises(ConfigError, match=f"{re.escape(name)} cannot be asked: it needs .*{lack}"):
+            world.evaluate(name, out=name)
+    assert world.models == []
+    plan = world.plan()
+    specs, missing = planning.all_strategies(plan.settings, plan.sets)
+    assert len(specs) == 12
+    assert [line.split()[0] for line in missing] == ["skr-knn", "popularity", "dtr+verify"]
+
+
+def test_a_file_in_place_of_the_folder_is_told(world: World):
+    (world.folder / "run").write_text("x")
+    with pytest.raises(ConfigError, match="cannot be a run's folder"):
+        world.evaluate()
 
 
 def test_a_line_that_a_kill_cut_off_is_asked_again(world: World):
@@ -321,7 +401,7 @@ def test_wrong_strategies_are_told(text: str, message: str):
         planning.parse_strategies(text)
 
 
-@pytest.mark.parametrize("text", ["top_k", "top_k=", "topk=3"])
-def test_wrong_grids_are_told(text: str):
+@pytest.mark.parametrize("texts", [["top_k"], ["top_k="], ["topk=3"], ["top_k=1", "top_k=2"], ["name=a"]])
+def test_wrong_grids_are_told(texts: list[str]):
     with pytest.raises(ConfigError):
-        planning.parse_grid([text])
+        planning.parse_grid(texts)
