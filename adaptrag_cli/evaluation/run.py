@@ -56,7 +56,7 @@ from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session import ModelLoad, OpenIndex, load_model, load_models, plan_session, resources_of
 from adaptrag_cli.session import Plan as SessionPlan
-from adaptrag_cli.strategies.base import Resources
+from adaptrag_cli.strategies.base import Resources, unused_flags
 from adaptrag_cli.strategies.labels import read_labels
 
 _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
@@ -243,7 +243,10 @@ class _OpenCell:
         """Say once what every run of a strategy, or every question over an index, would be warned of."""
         told: dict[str, None] = {}
         for plan in self._session_plans.values():
-            told.update(dict.fromkeys(warning.message for warning in plan.warnings))
+            told.update(dict.fromkeys(w.message for w in plan.warnings if w.code != "option_unused"))
+        unused = [unused_flags(plan.strategy, self._settings.origins) for plan in self._session_plans.values()]
+        for flag in set(unused[0]).intersection(*unused[1:]):
+            told[f"{flag} changes nothing with any of the strategies"] = None
         for opened in self._indexes.values():
             told.update(dict.fromkeys(w.message for w in opened.warnings) if opened else {})
         for message in told:
@@ -336,7 +339,8 @@ class _OpenCell:
                     ),
                 )
             )
-        warnings = plan.warnings + (opened.warnings if opened is not None else ())
+        warnings = tuple(w for w in plan.warnings if w.code != "option_unused")
+        warnings += opened.warnings if opened is not None else ()
         return _Ready(spec=spec, plan=plan, warnings=warnings, lanes=tuple(lanes))
 
     def _retriever(self, opened: OpenIndex, clock: WorkClock) -> Retriever:
