@@ -164,7 +164,9 @@ def _select(
         return (yield from select_by_query(query, found, use))
     pseudo_context = (yield from write_pseudo_context(query, use)).text.strip()
     yield PseudoContextWritten(text=pseudo_context)
-    return (yield from dual_path.look_up_both(query, pseudo_context, use))
+    # What it weighs with was fitted on both paths and AIS, so the ablations of dtr have no say.
+    fitted = replace(use, options=replace(use.options, paths="both", selection="ais"))
+    return (yield from dual_path.look_up_both(query, pseudo_context, fitted))
 
 
 def _answer(

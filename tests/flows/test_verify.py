@@ -150,6 +150,17 @@ def test_both_paths_are_searched_where_that_was_better(retriever):
     assert cost(events) == (3, 3)
 
 
+@pytest.mark.parametrize(
+    "ablation", [{"paths": "query"}, {"paths": "pseudo_context"}, {"selection": "1q+2p"}, {"selection": "2q+1p"}]
+)
+def test_the_ablations_of_dtr_change_nothing(retriever, ablation):
+    plain = verify(retriever, verifier(retriever, look_up="both"))
+    ablated = verify(retriever, verifier(retriever, look_up="both"), **ablation)
+    assert [e.path for e in ablated if isinstance(e, PathRetrieved)] == ["query", "query", "pseudo_context"]
+    assert only(ablated, ChunksSelected).candidates == only(plain, ChunksSelected).candidates
+    assert only(ablated, RunFinished).answer == only(plain, RunFinished).answer
+
+
 def test_neither_is_given_below_the_floor(retriever):
     events = verify(retriever, verifier(retriever), floor=0.7)
     weighed = only(events, AnswersWeighed)
