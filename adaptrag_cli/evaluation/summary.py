@@ -28,7 +28,9 @@ class StrategyRow(Record, frozen=True, kw_only=True):
     strategy: str
     n: int
     failures: int
-    """Runs that ended without an answer; they count as wrong."""
+    """Runs that ended without an answer; they count as wrong, and in no mean of costs."""
+    failure: str = ""
+    """Why the first of them did."""
     em: Interval | None
     f1: Interval | None
     f1_first_gold: Interval | None
@@ -103,7 +105,8 @@ def _row(
     seed: int,
 ) -> StrategyRow:
     first = results[0]
-    median, p95 = median_and_p95([r.seconds for r in results if not r.failure])
+    done = [r for r in results if not r.failure]
+    median, p95 = median_and_p95([r.seconds for r in done])
     judged = [r for r in results if r.question_id in drafts]
     shared = [(r, reference[r.question_id]) for r in results if r.question_id in reference]
     is_other = first.strategy != reference_name and bool(shared)
@@ -113,6 +116,7 @@ def _row(
         strategy=first.strategy,
         n=len(results),
         failures=sum(1 for r in results if r.failure),
+        failure=next((r.failure for r in results if r.failure), ""),
         em=mean_interval([r.em for r in results], seed=seed),
         f1=mean_interval([r.f1 for r in results], seed=seed),
         f1_first_gold=mean_interval([r.f1_first_gold for r in results], seed=seed),
@@ -120,11 +124,11 @@ def _row(
         recall=mean_interval([r.recall for r in results if r.recall is not None], seed=seed),
         all_gold=mean_interval([float(r.all_gold) for r in results if r.all_gold is not None], seed=seed),
         trigger_ratio=mean_interval([float(r.retrieved) for r in results], seed=seed),
-        searches=_mean([r.searches for r in results]),
-        llm_calls=_mean([r.llm_calls for r in results]),
-        prompt_tokens=_mean([r.prompt_tokens for r in results]),
-        reused_tokens=_mean([r.reused_tokens for r in results]),
-        generated_tokens=_mean([r.generated_tokens for r in results]),
+        searches=_mean([r.searches for r in done]),
+        llm_calls=_mean([r.llm_calls for r in done]),
+        prompt_tokens=_mean([r.prompt_tokens for r in done]),
+        reused_tokens=_mean([r.reused_tokens for r in done]),
+        generated_tokens=_mean([r.generated_tokens for r in done]),
         seconds_median=median,
         seconds_p95=p95,
         consistency=consistency([drafts[r.question_id][0] > 0 for r in judged], [r.em > 0 for r in judged]),

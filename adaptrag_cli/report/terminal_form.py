@@ -95,6 +95,9 @@ def _flush(lines: io.StringIO, stream: TextIO) -> None:
 def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool) -> None:
     _head(console, f"{part.panel}: {part.line}" if names_line else part.panel)
     _print_table(console, brief_rows(part.rows))
+    for row in part.rows:
+        if row.failures:
+            _say(console, f"{row.strategy}: {row.failures} of {row.n} failed: {row.failure}", indent=2)
     compared = [row for row in part.rows if row.em_difference is not None]
     told = [row for row in compared if row.em_difference and row.em_difference.verdict != "inconclusive"]
     for row in told:

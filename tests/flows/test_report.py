@@ -420,3 +420,16 @@ def test_the_terminal_form_fits_eighty_columns_and_shows_no_control(name: str, r
 def test_a_sparkline_runs_from_the_lowest_to_the_highest_glyph() -> None:
     assert sparkline([0.0, 0.5, 1.0, 2.0, -1.0], low=0.0, high=1.0) == "▁▅██▁"
     assert sparkline([0.3, 0.3], low=0.3, high=0.3) == "▁▁"
+
+
+def test_failed_runs_are_told_and_cost_nothing(run: RunData) -> None:
+    failed = tuple(
+        msgspec.structs.replace(r, failure="out of memory", em=0.0, llm_calls=0) if r.strategy == "never" else r
+        for r in run.results
+    )
+    one_left = (run.results[0], *failed[1:])
+    broken = msgspec.structs.replace(run, results=one_left)
+    out = io.StringIO()
+    print_report(build_report([broken]), out)
+    assert "  never: 79 of 80 failed: out of memory" in out.getvalue().splitlines()
+    assert build_report([broken]).tables[0].rows[0].llm_calls == 1.0
