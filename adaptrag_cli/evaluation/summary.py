@@ -135,7 +135,7 @@ def _row(
         decision=decision_quality(
             answerable=[drafts[r.question_id][0] > 0 for r in judged],
             retrieved=[r.retrieved for r in judged],
-            uncertainty=[r.uncertainty if r.uncertainty is not None else drafts[r.question_id][1] for r in judged],
+            uncertainty=[r.uncertainty for r in judged],
             seed=seed,
         ),
         against=reference_name if is_other else "",

@@ -433,3 +433,9 @@ def test_failed_runs_are_told_and_cost_nothing(run: RunData) -> None:
     print_report(build_report([broken]), out)
     assert "  never: 79 of 80 failed: out of memory" in out.getvalue().splitlines()
     assert build_report([broken]).tables[0].rows[0].llm_calls == 1.0
+
+
+def test_auroc_is_told_of_strategies_with_an_uncertainty_of_their_own(report: Report) -> None:
+    auroc = {r.strategy: r.decision.auroc for r in report.tables[0].rows if r.decision}
+    assert auroc["always"] is auroc["dpr-ais"] is None
+    assert auroc["dtr"] == auroc["never"] > 0.5
