@@ -82,7 +82,7 @@ def _projections(lines: Sequence[Line]) -> tuple[list[Projection], str]:
     why = ""
     for line in lines:
         cache = line.run.manifest.cache
-        # A cache outside the run is named as it was typed, from the folder where eval was started.
+        # A cache outside the run has an absolute path; one inside is named from the run.
         path = next((p for p in (Path(line.run.folder, cache), Path(cache)) if p.is_file()), None)
         if path is None:
             why = why or f"{_NEEDS_TWO_PATHS}; {cache} is not there"
