@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -102,6 +103,14 @@ def test_hotpotqa():
     assert (comparison.answers, comparison.own_passages) == (("no",), ())
 
 
+def test_outer_spaces_of_a_title_do_not_lose_its_gold(tmp_path):
+    content = json.loads((SETS / "hotpotqa.json").read_text("utf-8"))
+    for paragraph in content[0]["context"]:
+        paragraph[0] = f" {paragraph[0]} "
+    found = load_questions(written(tmp_path, content))
+    assert found.questions[0].gold_ids == load("hotpotqa.json").questions[0].gold_ids
+
+
 def test_2wikimultihopqa_knows_other_names_of_an_answer():
     found = load("2wikimultihopqa/dev.json")
     inference, comparison = found.questions
@@ -168,11 +177,19 @@ def test_triviaqa_answers_are_aliases():
         Question(
             id="tc_1",
             text="Which bird is on the arms of Lind?",
-            answers=("The Heron", "Grey Heron", "Heron, grey"),
+            answers=("Grey Heron", "The Heron", "Heron, grey"),
             meta={"type": "WikipediaEntity"},
         ),
         Question(id="tc_2", text="In which year did Lind burn?", answers=("1066",), meta={"type": "Numerical"}),
     )
+
+
+def test_a_triviaqa_value_counts_only_without_aliases(tmp_path):
+    content = json.loads((SETS / "triviaqa.json").read_text("utf-8"))
+    content["Data"][0]["Answer"] |= {"Value": "A stork"}
+    content["Data"][1]["Answer"] |= {"Aliases": [], "Value": "1067"}
+    found = load_questions(written(tmp_path, content))
+    assert [q.answers for q in found.questions] == [("Grey Heron", "The Heron", "Heron, grey"), ("1067",)]
 
 
 def test_a_verified_triviaqa_file_asks_its_verified_questions(tmp_path):
@@ -419,6 +436,15 @@ def test_lone_surrogates_do_not_reach_the_run(tmp_path):
     path = written(tmp_path, '{"id": "s", "question": "Who is \\ud800?", "answers": ["x\\udfff"]}')
     (asked,) = load_questions(path).questions
     assert (asked.text, asked.answers) == ("Who is \ufffd?", ("x\ufffd",))
+
+
+def test_lone_surrogates_do_not_reach_facts_and_names(tmp_path):
+    content = json.loads((SETS / "hotpotqa.json").read_text("utf-8"))
+    content[0]["type"] = "bri\udc00dge"
+    path = tmp_path / os.fsdecode(b"caf\xe9.json")
+    path.write_text(json.dumps(content), "utf-8")
+    found = load_questions(path)
+    assert (found.name, found.questions[0].meta["type"]) == ("caf\ufffd", "bri\ufffddge")
 
 
 def test_a_test_file_without_answers_is_refused(tmp_path):

@@ -145,7 +145,11 @@ def optional_texts(record: Mapping[str, Any], key: str) -> list[str]:
 def plain_facts(record: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Scalar]:
     """The named fields that are plain values, without blanks."""
     found = {key: record.get(key) for key in keys}
-    return {key: value for key, value in found.items() if isinstance(value, str | int | float | bool) and value != ""}
+    return {
+        key: repair(value)[0] if isinstance(value, str) else value
+        for key, value in found.items()
+        if isinstance(value, str | int | float | bool) and value != ""
+    }
 
 
 def distinct(values: Iterable[str]) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ def read_paragraphs(
         by_title: dict[str, str] = {}
         for paragraph in list_of(record, "context"):
             title, sentences = _paragraph(paragraph)
+            title = title.strip()  # as `distinct` strips the titles of supporting facts
             if identifier := into.passage(title, " ".join(s.strip() for s in sentences if s.strip())):
                 by_title.setdefault(title, identifier)
         titles = distinct(str(fact[0]) for fact in record.get("supporting_facts") or ())

@@ -18,6 +18,7 @@ from adaptrag_cli.documents.encoding import repair
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.formats.base import Collected, Format, Malformed, Parsed, distinct
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
+from adaptrag_cli.terminal import valid_unicode
 
 FORMATS = (
     "two_wiki",
@@ -95,7 +96,7 @@ def _load(name: str) -> Format:
 
 
 def _name(path: Path, format_: Format) -> str:
-    name = path.name.removesuffix(".gz")
+    name = valid_unicode(path.name).removesuffix(".gz")
     for suffix in (".questions.jsonl", ".jsonl", ".json", ".tsv", ".csv"):
         name = name.removesuffix(suffix)
     return f"{format_.name}-{name}" if name.lower() in _SPLITS else name

@@ -1,8 +1,8 @@
 """TriviaQA (`unfiltered-web-dev.json`, `wikipedia-dev.json` and their kin): questions with many names of the answer.
 
-Fields: `samples/triviaqa_sample.json` and `utils/dataset_utils.py` of mandarjoshi90/triviaqa. `Value` comes first of
-`Answer.Aliases`. The evidence documents are files of their own, so there is no corpus. Of a verified file only the
-verified questions are asked.
+Fields: `samples/triviaqa_sample.json` and `utils/dataset_utils.py` of mandarjoshi90/triviaqa. Answers are
+`Answer.Aliases`, as in the official evaluation; `Value` alone where there are none. The evidence documents are files of
+their own, so there is no corpus. Of a verified file only the verified questions are asked.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def _read(parsed: Parsed, into: Collected) -> None:
             into.skip("not verified")
             continue
         answer = record.get("Answer") or {}
-        names = [text_of(answer, "Value"), *texts_of(answer, "Aliases")] if answer else []
+        names = distinct(texts_of(answer, "Aliases")) or (text_of(answer, "Value"),) if answer else ()
         kind: dict[str, Scalar] = {"type": answer["Type"]} if isinstance(answer.get("Type"), str) else {}
         into.questions.append(
-            Question(id=str(record["QuestionId"]), text=text_of(record, "Question"), answers=distinct(names), meta=kind)
+            Question(id=str(record["QuestionId"]), text=text_of(record, "Question"), answers=names, meta=kind)
         )
 
 
