@@ -48,13 +48,15 @@ class PairwiseRow(Record, frozen=True, kw_only=True):
 
 
 def pairs_to_judge(first: RunData, first_label: str, second: RunData, second_label: str) -> list[tuple[Result, Result]]:
-    """The questions that both were asked, in the first run's order.
+    """The questions that both were asked, in the first run's order; ids may be line numbers, so texts must agree, too.
 
     Raises:
         ConfigError: a label is unknown, or no question is shared.
     """
     ours, theirs = _results(first, first_label), _results(second, second_label)
-    shared = [(result, theirs[key]) for key, result in ours.items() if key in theirs]
+    shared = [
+        (result, theirs[key]) for key, result in ours.items() if key in theirs and theirs[key].query == result.query
+    ]
     if not shared:
         raise ConfigError("the two runs share no question", "judge strategies that were asked the same questions")
     return shared

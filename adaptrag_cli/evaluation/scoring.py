@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from adaptrag_cli.answers import normalise_answer
 from adaptrag_cli.evaluation.metrics import (
     all_gold_at_k,
     answer_in_text,
@@ -26,6 +27,7 @@ from adaptrag_cli.events import (
     PathName,
     PathRetrieved,
     Phase,
+    PromptBuilt,
     PseudoContextWritten,
     RunFailed,
     RunFinished,
@@ -33,6 +35,7 @@ from adaptrag_cli.events import (
     tagged_answer,
 )
 
+_CLOSED = frozenset({"yes", "no", "maybe"})
 _Kind = TypeVar("_Kind", bound=Event)
 
 
@@ -103,13 +106,16 @@ def _written(events: Sequence[Event], phase: Phase) -> str | None:
 def _draft(events: Sequence[Event]) -> str | None:
     """The answer from memory as it would have been given."""
     text = _written(events, "draft")
-    return tagged_answer(text) if text is not None and "<answer>" in text.lower() else text
+    asked = next((e.text for e in events if isinstance(e, PromptBuilt) and e.phase == "draft"), "")
+    return tagged_answer(text) if text is not None and "<answer>" in asked else text
 
 
 def _recall(question: Question, documents: Sequence[str], texts: Sequence[str]) -> float | None:
-    """Share of gold passages that are consulted; without gold passages, whether a consulted text holds an answer."""
+    """Share of gold passages that are consulted; else whether a consulted text holds an answer."""
     if question.gold_ids or question.gold_sets:
         return recall_at_k(documents, question.gold_ids, question.gold_sets)
+    if all(normalise_answer(gold) in _CLOSED for gold in question.answers):
+        return None  # a "no" in a text tells nothing
     return float(answer_in_text(texts, question.answers))
 
 
