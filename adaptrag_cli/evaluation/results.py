@@ -268,11 +268,10 @@ def read_run(folder: Path) -> RunData:
 
 
 def require_comparable(runs: Iterable[RunData]) -> None:
-    """Refuse runs whose numbers do not belong into one table.
+    """Refuse runs whose numbers do not belong into one table. Other models or settings are lines of their own.
 
     Raises:
-        ConfigError: the same set was read from other files or other questions, or a run's settings differ for the same
-            cell, set and strategy.
+        ConfigError: sets of the same name were read from other files, or ask other questions.
     """
     seen: dict[str, tuple[str, SetInfo]] = {}
     for run in runs:
