@@ -15,6 +15,7 @@ from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.pairwise import PairwiseRow, judge_pairs, pairs_to_judge, summarise_verdicts
 from adaptrag_cli.evaluation.results import RunData, read_run
 from adaptrag_cli.evaluation.statistics import Interval
+from adaptrag_cli.terminal import printable
 
 _EVERY = 25
 
@@ -76,7 +77,7 @@ def _print(rows: tuple[PairwiseRow, ...], first: str, second: str) -> None:
         table.add_column(name, justify="left" if name == "set" else "right")
     for row in rows:
         table.add_row(
-            row.set,
+            printable(row.set),
             str(row.n),
             _share(row.win),
             _share(row.equal),
