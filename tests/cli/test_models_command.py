@@ -191,6 +191,7 @@ def test_list_as_json(measured: None, placed: Path) -> None:
                     ],
                     "abstain_uncertainty": None,
                     "abstain_query_score": None,
+                    "verifier": None,
                 },
                 "purpose": "for tests",
             }
