@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from adaptrag_cli.evaluation.cache import EvaluationCache, digest
+from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.evaluation.results import (
     Cell,
@@ -203,7 +203,7 @@ def _write_cache(path: Path, cell: Cell, asked: dict[str, list[Asked]]) -> None:
     cache = EvaluationCache(path)
     for name, questions in asked.items():
         for one in questions:
-            cache.put("vector", digest(cell.encoder_identity, one.question.text), one.query.astype("<f4").tobytes())
+            cache.put_text_vector(cell.encoder_identity, one.question.text, 0.008, one.query)
             for at, vector in enumerate(one.chunks):
                 cache.put_chunk_vector(cell.indexes[name], _chunk_id(one, at), vector)
     cache.close()
