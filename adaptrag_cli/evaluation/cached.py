@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from adaptrag_cli.documents.base import Chunk
 from adaptrag_cli.evaluation.cache import EvaluationCache, digest
-from adaptrag_cli.index.store import Freshness, Hit, Store
+from adaptrag_cli.evaluation.store_view import StoreView
+from adaptrag_cli.index.store import Hit, Store
 from adaptrag_cli.models.base import (
     Encoder,
     EncoderFingerprint,
@@ -231,40 +231,13 @@ def encoder_identity(fingerprint: EncoderFingerprint) -> str:
     return digest(asdict(fingerprint)).hex()
 
 
-class CachedStore:
+class CachedStore(StoreView):
     """A `Store` whose searches are made once."""
 
     def __init__(self, store: Store, cache: EvaluationCache, clock: WorkClock) -> None:
-        self._store = store
+        super().__init__(store)
         self._cache = cache
         self._clock = clock
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        return self._store.path
-
-    @property
-    def fingerprint(self) -> str:
-        return self._store.fingerprint
-
-    @property
-    def encoder(self) -> EncoderFingerprint:
-        return self._store.encoder
-
-    @property
-    def chunk_count(self) -> int:
-        return self._store.chunk_count
-
-    @property
-    def body_only(self) -> bool:
-        return self._store.body_only
-
-    def chunk(self, row: int) -> Chunk:
-        return self._store.chunk(row)
 
     def dense_search(self, vector: NDArray[np.float32], n: int) -> tuple[Hit, ...]:
         """The n rows with the largest inner product."""
@@ -281,9 +254,6 @@ class CachedStore:
         for row, vector in zip(rows, vectors, strict=True):
             self._cache.put_chunk_vector(self.fingerprint, self.chunk(row).chunk_id, vector)
         return vectors
-
-    def freshness(self) -> Freshness:
-        return self._store.freshness()
 
     def _once(self, key: bytes, search: Callable[[], tuple[Hit, ...]]) -> tuple[Hit, ...]:
         remembered = _decoded(self._cache.get("hits", key), tuple[float, tuple[Hit, ...]])

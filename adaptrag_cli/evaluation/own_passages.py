@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from adaptrag_cli.documents.base import Chunk
-from adaptrag_cli.index.store import Freshness, Hit, Store
-from adaptrag_cli.models.base import EncoderFingerprint
+from adaptrag_cli.evaluation.store_view import StoreView
+from adaptrag_cli.index.store import Hit, Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,39 +22,16 @@ def rows_by_document(store: Store) -> Mapping[str, tuple[int, ...]]:
     return {document: tuple(found) for document, found in rows.items()}
 
 
-class OwnPassages:
+class OwnPassages(StoreView):
     """A `Store` that finds only the rows it is given; scores are those of the whole index."""
 
     def __init__(self, store: Store, rows: Iterable[int]) -> None:
-        self._store = store
+        super().__init__(store)
         self._rows = sorted(rows)
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        return self._store.path
-
-    @property
-    def fingerprint(self) -> str:
-        return self._store.fingerprint
-
-    @property
-    def encoder(self) -> EncoderFingerprint:
-        return self._store.encoder
 
     @property
     def chunk_count(self) -> int:
         return len(self._rows)
-
-    @property
-    def body_only(self) -> bool:
-        return self._store.body_only
-
-    def chunk(self, row: int) -> Chunk:
-        return self._store.chunk(row)
 
     def dense_search(self, vector: NDArray[np.float32], n: int) -> tuple[Hit, ...]:
         """The n of the rows with the largest inner product."""
@@ -71,9 +46,3 @@ class OwnPassages:
         own = frozenset(self._rows)
         hits = self._store.sparse_search(text, self._store.chunk_count)
         return tuple(hit for hit in hits if hit.row in own)[:n]
-
-    def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
-        return self._store.vectors(rows)
-
-    def freshness(self) -> Freshness:
-        return self._store.freshness()
