@@ -7,6 +7,8 @@ import string
 from collections import Counter
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+SO_THE_ANSWER_IS = " So the answer is"
+_ANSWER_IS = re.compile(r"\bthe answer is\b:?", flags=re.IGNORECASE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
@@ -22,6 +24,23 @@ def same_answer(first: str, second: str) -> bool:
     """Whether two answers are equal when normalised; an empty one equals nothing."""
     key = normalise_answer(first)
     return bool(key) and key == normalise_answer(second)
+
+
+def concluded_answer(reasoning: str, completion: str = "") -> str:
+    """What a chain of thought gives as its answer, freed of a closing full stop (METHODS 4.7 and 13.8).
+
+    It is what follows the first "the answer is" on its line. Without one it is the completion: what was written after
+    the chain of thought had been ended by `SO_THE_ANSWER_IS`.
+    """
+    found = _ANSWER_IS.search(reasoning)
+    text = reasoning[found.end() :] if found else completion
+    first_line = text.strip().split("\n", 1)[0].strip()
+    return first_line.removesuffix(".").strip()
+
+
+def concludes(reasoning: str) -> bool:
+    """Whether a chain of thought has come to its answer."""
+    return _ANSWER_IS.search(reasoning) is not None
 
 
 def token_f1(first: str, second: str) -> float:

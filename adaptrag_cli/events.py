@@ -8,7 +8,8 @@ Laws, checked by `check_laws` on every trace the tests make:
 first is `run_started`; exactly one terminal event (`run_finished` or `run_failed`), last; `seq` is 0..n without gaps;
 time never goes back; a selected chunk came from a path; every `path_retrieved` follows a decision that said yes, unless
 it says that the decision was made from it; the answer is what its `extraction` says, of tokens and sentences that
-stand in the stream.
+stand in the stream. A method may discard tokens that it has written (`tokens_discarded`): they stay in the stream and
+count for nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +21,27 @@ from typing import Literal
 
 import msgspec
 
+from adaptrag_cli.answers import concluded_answer
 from adaptrag_cli.errors import ConfigError
 
 SCHEMA_VERSION = 1
 DOCUMENTS_DO_NOT_TELL = "The documents do not tell."
 """The answer of a run whose documents do not hold one."""
 
-Phase = Literal["draft", "second_draft", "judge", "pseudo_context", "rationale", "answer"]
+Phase = Literal["draft", "second_draft", "judge", "pseudo_context", "rationale", "reasoning", "search_query", "answer"]
 """What a call of the model writes: an answer from memory; the answer that the pseudo-context gives (PAIRS); a judge's
-verdict; an imagined passage; a chain of thought that widens the query; the answer from chunks."""
-PathName = Literal["query", "pseudo_context", "expanded"]
-"""What is searched for: the question, the imagined passage, or the question widened by what the model wrote."""
+verdict; an imagined passage; a chain of thought that widens the query; a part of the chain of thought that leads to the
+answer, which all calls write together; a query to search with; the answer from chunks, or the end of a chain of
+thought that did not come to its answer."""
+PathName = Literal["query", "pseudo_context", "expanded", "reasoning"]
+"""What is searched for: the question, the imagined passage, the question widened by what the model wrote, or a query
+made of the chain of thought."""
 AnswerSource = Literal["draft", "documents", "none"]
-Extraction = Literal["whole", "draft", "tagged", "cited", "none"]
+Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "none"]
 """How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; what stands between
 `<answer>` tags in the one of them that the source names (tagged); the sentences with their markers, a space between
-them (cited); or `DOCUMENTS_DO_NOT_TELL` (none)."""
+them (cited); what the chain of thought concludes (`answers.concluded_answer` of the phases `reasoning` and `answer`);
+or `DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
 Scalar = str | int | float | bool | None
@@ -219,16 +225,56 @@ class UncertaintyMeasured(Event, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class TrendMeasured(Event, frozen=True, kw_only=True):
-    """How the entropy bends at one token, for methods that watch its trend (ETC)."""
+class WordMeasured(Event, frozen=True, kw_only=True):
+    """A word of a text that is watched while it is written (ETC, DRAGIN): its numbers, and what they are held against.
+
+    Entropies are in nats. A number that the word does not have (the first words have no differences) is None.
+    """
 
     phase: Phase
+    first_step: int
+    """The token of the phase's last call with which the word begins."""
     step: int
-    """The token at which a word ended."""
-    second_difference: float
-    """Of the entropies of the last words, in nats, smoothed as the method says."""
-    threshold: float
-    """The method looks up when the second difference is greater."""
+    """The token with which it ends."""
+    text: str
+    entropy: float
+    first_difference: float | None = None
+    second_difference: float | None = None
+    attention: float | None = None
+    """What the method weighs with (METHODS 4.6, 5)."""
+    value: float | None = None
+    """What is held against the threshold: the smoothed second difference (ETC), the RIND score (DRAGIN)."""
+    threshold: float | None = None
+    fires: bool = False
+    """The method looks up because of this word."""
+
+
+class TokensDiscarded(Event, frozen=True, kw_only=True):
+    """The end of what the phase's last call wrote does not count any more."""
+
+    phase: Phase
+    from_step: int
+    """The first discarded token."""
+    text: str
+    reason: str
+
+
+class WeightedWord(Record, frozen=True, kw_only=True):
+    """A word of a query, and how much it weighed when it was chosen."""
+
+    text: str
+    weight: float | None = None
+    """Attention, where that chose the words."""
+
+
+class QueryBuilt(Event, frozen=True, kw_only=True):
+    """A query made of a text that is being written."""
+
+    method: str
+    """`attention`, `content_words` (without attention), `masked`, `written`, `sentence`, `tail` or `question`."""
+    text: str
+    words: tuple[WeightedWord, ...] = ()
+    """In the order of the query; empty where it was not put together of words."""
 
 
 class AgreementMeasured(Event, frozen=True, kw_only=True):
@@ -293,8 +339,8 @@ class ChunksSelected(Event, frozen=True, kw_only=True):
     """All scored chunks in selection order, the kept ones first."""
 
     score_name: str
-    """`cos`, `sum`, `dynamic` or `rerank` for AIS, `split` for a fixed number of each path; `query` or `expanded` for
-    plain top-k of that path."""
+    """`cos`, `sum`, `dynamic` or `rerank` for AIS, `split` for a fixed number of each path; `query`, `expanded` or
+    `reasoning` for plain top-k of that path."""
     query_pseudo_similarity: float | None = None
     """Inner product of query and pseudo-context vectors."""
     query_weight: float | None = None
@@ -377,7 +423,9 @@ AnyEvent = (
     | GenerationFinished
     | GenerationReused
     | UncertaintyMeasured
-    | TrendMeasured
+    | WordMeasured
+    | TokensDiscarded
+    | QueryBuilt
     | AgreementMeasured
     | DecisionMade
     | PseudoContextWritten
@@ -421,8 +469,10 @@ def stage_of(event: Event) -> str:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             return event.phase
-        case UncertaintyMeasured() | TrendMeasured() | DecisionMade():
+        case UncertaintyMeasured() | WordMeasured() | TokensDiscarded() | DecisionMade():
             return "decide"
+        case QueryBuilt():
+            return "build_query"
         case AgreementMeasured():
             return "agree"
         case PseudoContextWritten():
@@ -481,6 +531,8 @@ def _extracted(events: Sequence[Event], end: RunFinished) -> str:
             return tagged_answer(_written(events, "draft" if end.answer_source == "draft" else "answer"))
         case "draft":
             return _written(events, "draft")
+        case "reasoned":
+            return concluded_answer(kept_text(events, "reasoning"), _written(events, "answer"))
         case "cited":
             return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
         case "none":
@@ -508,6 +560,20 @@ def _written(events: Sequence[Event], phase: Phase) -> str:
         elif isinstance(event, TokenGenerated) and event.phase == phase:
             text += event.text
     return text.strip()
+
+
+def kept_text(events: Iterable[Event], phase: Phase) -> str:
+    """All that the calls of a phase wrote, one after the other, without the tokens that were discarded."""
+    calls: list[list[str]] = []
+    for event in events:
+        match event:
+            case PromptBuilt() if event.phase == phase:
+                calls.append([])
+            case TokenGenerated() if event.phase == phase:
+                calls[-1].append(event.text)
+            case TokensDiscarded() if event.phase == phase:
+                del calls[-1][event.from_step :]
+    return "".join(text for call in calls for text in call)
 
 
 def kept_chunk_ids(events: Iterable[Event]) -> set[str]:

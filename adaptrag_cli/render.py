@@ -38,6 +38,8 @@ DOING: Mapping[Phase, str] = {
     "judge": "asking a judge whether to look it up",
     "pseudo_context": "imagining a passage to search with",
     "rationale": "thinking aloud to widen the question",
+    "reasoning": "reasoning towards the answer",
+    "search_query": "writing a query",
     "answer": "reading the documents",
 }
 """What is being done while a phase is written."""
@@ -47,6 +49,8 @@ PHASES: Mapping[Phase, str] = {
     "judge": "judge",
     "pseudo_context": "pseudo-context",
     "rationale": "rationale",
+    "reasoning": "reasoning",
+    "search_query": "query",
     "answer": "answer",
 }
 """What the text of a phase is called."""

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALTERNATIVES_SHOWN = 3
-PATH_NAMES: Mapping[PathName, str] = {"query": "query", "pseudo_context": "pseudo-context", "expanded": "expanded"}
+PATH_NAMES: Mapping[PathName, str] = {
+    "query": "query",
+    "pseudo_context": "pseudo-context",
+    "expanded": "expanded",
+    "reasoning": "reasoning",
+}
 """What a path is called."""
-PATH_LETTERS: Mapping[PathName, str] = {"query": "q", "pseudo_context": "p", "expanded": "e"}
+PATH_LETTERS: Mapping[PathName, str] = {"query": "q", "pseudo_context": "p", "expanded": "e", "reasoning": "r"}
 """And where one letter has to do."""
 READ_AGAINST: Mapping[PathName, str] = {
     "query": "the question",
     "pseudo_context": "the pseudo-context",
     "expanded": "the expanded question",
+    "reasoning": "the query made of the reasoning",
 }
 Row = Sequence[Scalar]
 

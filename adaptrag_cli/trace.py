@@ -41,6 +41,7 @@ from adaptrag_cli.events import (
     Phase,
     PromptBuilt,
     PseudoContextWritten,
+    QueryBuilt,
     RankedChunk,
     Record,
     RunFailed,
@@ -48,9 +49,10 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     TokenGenerated,
-    TrendMeasured,
+    TokensDiscarded,
     UncertaintyMeasured,
     WarningRaised,
+    WordMeasured,
     decode_event,
     encode_event,
 )
@@ -224,21 +226,44 @@ class Writing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Round:
+    """One look-up: the decision that asked for it, what was searched for and what was found."""
+
+    decision: DecisionMade
+    kept: str
+    """The chain of thought as it stood when it was looked up, without what was discarded; empty where there is none."""
+    discarded: str = ""
+    """What was cut off for it."""
+    query: QueryBuilt | None = None
+    """None where the question itself, or a passage, is searched for."""
+    paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
+    selection: ChunksSelected | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """A run as a whole. Of things that happen several times (a phase, a path), the last one stands."""
+    """A run as a whole. Of things that happen several times (a phase, a path), the last one stands.
+
+    Methods that look up while they reason go through `rounds`, and all calls together write `reasoning`.
+    """
 
     started: RunStarted
     writings: Mapping[Phase, Writing] = field(default_factory=dict)
     pseudo_context: str | None = None
     uncertainty: UncertaintyMeasured | None = None
     """The last one that was measured."""
-    trend: tuple[TrendMeasured, ...] = ()
+    reasoning_calls: tuple[tuple[str, ...], ...] = ()
+    """The texts of the tokens that each call of the chain of thought wrote and kept."""
+    watched: tuple[WordMeasured, ...] = ()
+    cut_off: str = ""
+    """What was discarded since the last decision."""
+    rounds: tuple[Round, ...] = ()
     agreement: AgreementMeasured | None = None
     decision: DecisionMade | None = None
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
     reranking: Mapping[PathName, ChunksReranked] = field(default_factory=dict)
     """By the text that the chunks were read against."""
-    selection: ChunksSelected | None = None
+    selections: tuple[ChunksSelected, ...] = ()
     peek: RankedChunk | None = None
     sentences: tuple[SentenceCited, ...] = ()
     evidence: EvidenceJudged | None = None
@@ -246,6 +271,16 @@ class RunSummary:
     warnings: tuple[WarningRaised, ...] = ()
     finished: RunFinished | None = None
     failed: RunFailed | None = None
+
+    @property
+    def reasoning(self) -> str:
+        """The chain of thought without what was discarded; empty where there is none."""
+        return "".join(text for call in self.reasoning_calls for text in call)
+
+    @property
+    def selection(self) -> ChunksSelected | None:
+        """The last one."""
+        return self.selections[-1] if self.selections else None
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -260,7 +295,7 @@ class RunSummary:
     @property
     def sources(self) -> tuple[Candidate, ...]:
         """The chunks that were consulted for the answer, in the order of its prompt: marker [1] is the first."""
-        by_id = {candidate.chunk_id: candidate for candidate in self.candidates}
+        by_id = {candidate.chunk_id: candidate for s in self.selections for candidate in s.candidates}
         chunk_ids = self.finished.chunk_ids if self.finished else ()
         return tuple(by_id[chunk_id] for chunk_id in chunk_ids if chunk_id in by_id)
 
@@ -298,23 +333,30 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             before = run.writings.get(event.phase, Writing())
-            return replace(run, writings={**run.writings, event.phase: _write(before, event)})
+            run = replace(run, writings={**run.writings, event.phase: _write(before, event)})
+            return _reason(run, event) if event.phase == "reasoning" else run
         case UncertaintyMeasured():
             return replace(run, uncertainty=event)
-        case TrendMeasured():
-            return replace(run, trend=(*run.trend, event))
+        case WordMeasured():
+            return replace(run, watched=(*run.watched, event))
+        case TokensDiscarded():
+            return _discard(run, event)
+        case QueryBuilt():
+            return _in_round(run, query=event)
         case AgreementMeasured():
             return replace(run, agreement=event)
         case DecisionMade():
-            return replace(run, decision=event)
+            opened = (Round(decision=event, kept=run.reasoning, discarded=run.cut_off),) if event.retrieve else ()
+            return replace(run, decision=event, rounds=(*run.rounds, *opened), cut_off="")
         case PseudoContextWritten():
             return replace(run, pseudo_context=event.text)
         case PathRetrieved():
-            return replace(run, paths={**run.paths, event.path: event})
+            run = replace(run, paths={**run.paths, event.path: event})
+            return _in_round(run, paths={**run.rounds[-1].paths, event.path: event}) if run.rounds else run
         case ChunksReranked():
             return replace(run, reranking={**run.reranking, event.path: event})
         case ChunksSelected():
-            return replace(run, selection=event)
+            return _in_round(replace(run, selections=(*run.selections, event)), selection=event)
         case ChunkPeeked():
             return replace(run, peek=event.chunk)
         case SentenceCited():
@@ -330,6 +372,29 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
         case RunFailed():
             return replace(run, failed=event)
     raise TypeError(f"no place in a summary for {type(event).__name__}")
+
+
+def _reason(run: RunSummary, event: Event) -> RunSummary:
+    calls = run.reasoning_calls
+    match event:
+        case PromptBuilt():
+            return replace(run, reasoning_calls=(*calls, ()))
+        case TokenGenerated() if calls:
+            return replace(run, reasoning_calls=(*calls[:-1], (*calls[-1], event.text)))
+    return run
+
+
+def _discard(run: RunSummary, event: TokensDiscarded) -> RunSummary:
+    calls = run.reasoning_calls
+    if event.phase != "reasoning" or not calls:
+        return run
+    return replace(run, reasoning_calls=(*calls[:-1], calls[-1][: event.from_step]), cut_off=event.text)
+
+
+def _in_round(run: RunSummary, **found: Any) -> RunSummary:
+    if not run.rounds:
+        return run
+    return replace(run, rounds=(*run.rounds[:-1], replace(run.rounds[-1], **found)))
 
 
 def _write(before: Writing, event: PromptBuilt | TokenGenerated | GenerationFinished | GenerationReused) -> Writing:
@@ -364,6 +429,8 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "decision": _decision_document(run.decision),
         "draft": _writing_document(run.writings.get("draft")),
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
+        "reasoning": run.reasoning or None,
+        "rounds": [_round_document(each) for each in run.rounds],
         "phases": {phase: _call_document(writing) for phase, writing in run.writings.items()},
         "agreement": _pick(run.agreement, _AGREEMENT_FIELDS) if run.agreement else None,
         "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
@@ -398,6 +465,24 @@ def _decision_document(decision: DecisionMade | None) -> dict[str, Any] | None:
         return None
     odds = decision.draft_odds
     return {**_pick(decision, _DECISION_FIELDS), "draft_odds": _pick(odds, _ODDS_FIELDS) if odds else None}
+
+
+def _round_document(each: Round) -> dict[str, Any]:
+    query = each.query
+    return {
+        "decision": _pick(each.decision, _DECISION_FIELDS),
+        "kept": each.kept,
+        "discarded": each.discarded,
+        "query": {
+            "method": query.method,
+            "text": query.text,
+            "words": [_pick(word, ("text", "weight")) for word in query.words],
+        }
+        if query
+        else None,
+        "paths": {name: _path_document(path) for name, path in each.paths.items()},
+        "selected": [c.chunk_id for c in each.selection.candidates if c.kept] if each.selection else [],
+    }
 
 
 def _pick(record: Record, names: Iterable[str]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from adaptrag_cli.events import (
     GenerationReused,
     PromptBuilt,
     TokenGenerated,
-    TrendMeasured,
+    WordMeasured,
 )
 from adaptrag_cli.tui.panels.draft import DraftPanel
 from adaptrag_cli.tui.panels.entropy_chart import EntropyChart, Peaks
@@ -475,7 +475,16 @@ def looking(count: int = 40, *, trend: bool = False) -> list[Event]:
     )
     run = tokens(*(f" {text[number % len(text)]}" for number in range(count)))
     bends = [
-        TrendMeasured(phase="draft", step=t.step, second_difference=math.sin(t.step), threshold=0.8) for t in run[2:]
+        WordMeasured(
+            phase="draft",
+            first_step=t.step,
+            step=t.step,
+            text=t.text,
+            entropy=t.entropy,
+            value=math.sin(t.step),
+            threshold=0.8,
+        )
+        for t in run[2:]
     ]
     return [traces.started(), *run, *(bends if trend else ()), *traces.drafted(0.57, retrieve=True)[-2:]]
 

@@ -25,8 +25,8 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     TokenGenerated,
-    TrendMeasured,
     WarningRaised,
+    WordMeasured,
 )
 from adaptrag_cli.render import DOING, scores, source_label, verdict_lines, warning_line
 from adaptrag_cli.terminal import printable
@@ -159,7 +159,7 @@ class AnswerPanel(Panel):
             if event.phase == "answer":
                 self._take_token(event.text)
             return
-        if not isinstance(event, TrendMeasured):
+        if not isinstance(event, WordMeasured):
             self._events.append(event)
         match event:
             case RunStarted():

@@ -21,8 +21,8 @@ from adaptrag_cli.events import (
     RunFinished,
     RunStarted,
     TokenGenerated,
-    TrendMeasured,
     UncertaintyMeasured,
+    WordMeasured,
 )
 from adaptrag_cli.palette import WEAK_ENTROPY, legend
 from adaptrag_cli.tables import probability, quoted
@@ -103,10 +103,10 @@ class DraftPanel(Panel):
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         if not consulted:
             return  # what would have been looked up writes no draft
-        fresh: list[TokenGenerated | TrendMeasured] = []
+        fresh: list[TokenGenerated | WordMeasured] = []
         for event in events:
             match event:
-                case TokenGenerated() | TrendMeasured() if event.phase in _PHASES:
+                case TokenGenerated() | WordMeasured() if event.phase in _PHASES:
                     fresh.append(event)
                 case TokenGenerated(phase="second_draft"):
                     self._second = (self._second or "") + event.text
@@ -173,14 +173,14 @@ class DraftPanel(Panel):
             self._note = note
         self._is_written = True
 
-    def _add(self, fresh: Sequence[TokenGenerated | TrendMeasured]) -> None:
+    def _add(self, fresh: Sequence[TokenGenerated | WordMeasured]) -> None:
         tokens = [event for event in fresh if isinstance(event, TokenGenerated)]
         for token in tokens:
             self._nll -= token.logprob
             self._entropy += token.entropy
             if self._least_sure is None or token.entropy > self._least_sure.entropy:
                 self._least_sure = token
-        trends = [event for event in fresh if isinstance(event, TrendMeasured)]
+        trends = [event for event in fresh if isinstance(event, WordMeasured)]
         if trends:
             self._trend_threshold = trends[-1].threshold
         if fresh:

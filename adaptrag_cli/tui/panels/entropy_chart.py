@@ -1,4 +1,4 @@
-"""Entropy over the tokens as bars, and the second difference of trend methods as a line with its threshold."""
+"""Entropy over the tokens as bars, and what a method measures of the words as a line with its threshold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from time import monotonic
 from textual.timer import Timer
 from textual_plot import HiResMode, NumericAxisFormatter
 
-from adaptrag_cli.events import TokenGenerated, TrendMeasured
+from adaptrag_cli.events import TokenGenerated, WordMeasured
 from adaptrag_cli.palette import shade
 from adaptrag_cli.tui.panels.plot import Plot
 
@@ -80,16 +80,16 @@ class EntropyChart(Plot):
         self._rebin()
         self.draw()
 
-    def add(self, events: Sequence[TokenGenerated | TrendMeasured]) -> None:
+    def add(self, events: Sequence[TokenGenerated | WordMeasured]) -> None:
         """Take what came; it is drawn now, or when half a second has passed since the last drawing."""
         for event in events:
             if isinstance(event, TokenGenerated):
                 self._peaks.add(len(self._entropies), event.entropy)
                 self._entropies.append(event.entropy)
-            else:
-                self._trend.append((event.step, event.second_difference))
+            elif event.value is not None:
+                self._trend.append((event.step, event.value))
                 self._trend_threshold = event.threshold
-                self._trend_peaks.add(event.step, event.second_difference)
+                self._trend_peaks.add(event.step, event.value)
         wait = self._drawn_at + _LEAST_SECONDS - monotonic()
         if wait <= 0:
             self.draw()
