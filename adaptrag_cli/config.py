@@ -40,6 +40,18 @@ SearchPaths = Literal["both", "query", "pseudo_context"]
 SEARCH_PATHS: tuple[SearchPaths, ...] = get_args(SearchPaths)
 AgreementRule = Literal["exact", "containment", "f1", "cosine"]
 AGREEMENT_RULES: tuple[AgreementRule, ...] = get_args(AgreementRule)
+Mode = Literal["paper", "code"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Smoothing = Literal["code", "literal", "normalised", "fixed", "none"]
+SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
+Difference = Literal["second", "first"]
+DIFFERENCES: tuple[Difference, ...] = get_args(Difference)
+ContextPolicy = Literal["discard", "replace", "accumulate"]
+CONTEXT_POLICIES: tuple[ContextPolicy, ...] = get_args(ContextPolicy)
+QueryForm = Literal["masked", "written", "sentence"]
+QUERY_FORMS: tuple[QueryForm, ...] = get_args(QueryForm)
+Reader = Literal["none", "direct", "reasoned"]
+READERS: tuple[Reader, ...] = get_args(Reader)
 Style = Literal["short", "cited"]
 STYLES: tuple[Style, ...] = get_args(Style)
 
@@ -64,6 +76,12 @@ StyleSetting = Annotated[Style, _one_of(STYLES)]
 SelectionSetting = Annotated[Selection, _one_of(SELECTIONS)]
 PathsSetting = Annotated[SearchPaths, _one_of(SEARCH_PATHS)]
 AgreementSetting = Annotated[AgreementRule, _one_of(AGREEMENT_RULES)]
+ModeSetting = Annotated[Mode, _one_of(MODES)]
+SmoothingSetting = Annotated[Smoothing, _one_of(SMOOTHINGS)]
+DifferenceSetting = Annotated[Difference, _one_of(DIFFERENCES)]
+ContextPolicySetting = Annotated[ContextPolicy, _one_of(CONTEXT_POLICIES)]
+QueryFormSetting = Annotated[QueryForm, _one_of(QUERY_FORMS)]
+ReaderSetting = Annotated[Reader, _one_of(READERS)]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", description="a date such as 2026-01-31")]
 
@@ -122,6 +140,16 @@ class AskSettings:
     labels: Folder | None = None
     """Folder of an `adaptrag eval` run whose outcomes label questions (skr-knn, popularity)."""
     floor: Share | None = None
+    trigger: Threshold | None = None
+    mode: ModeSetting | None = None
+    smoothing: SmoothingSetting | None = None
+    difference: DifferenceSetting | None = None
+    context_policy: ContextPolicySetting | None = None
+    query_form: QueryFormSetting | None = None
+    reader: ReaderSetting | None = None
+    stride: AtLeastOne | None = None
+    examples: AtLeastOne | None = None
+    max_retrievals: AtLeastOne | None = None
     today: Day | None = None
     peek: Switch = True
 
@@ -150,6 +178,16 @@ UNSET_MEANS: Mapping[str, str] = {
     "ask.neighbours": "the strategy's own",
     "ask.labels": "none: skr-knn and popularity then refuse",
     "ask.floor": "the strategy's own",
+    "ask.trigger": "the strategy's own",
+    "ask.mode": "the strategy's own",
+    "ask.smoothing": "the strategy's own",
+    "ask.difference": "the strategy's own",
+    "ask.context_policy": "the strategy's own",
+    "ask.query_form": "the strategy's own",
+    "ask.reader": "the strategy's own",
+    "ask.stride": "the strategy's own",
+    "ask.examples": "the strategy's own",
+    "ask.max_retrievals": "the strategy's own",
     "ask.today": "the date of the day",
 }
 """What None stands for, by dotted name."""

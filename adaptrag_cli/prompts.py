@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adaptrag_cli.demonstrations import REASONING
+
 
 @dataclass(frozen=True, kw_only=True)
 class Passage:
@@ -125,6 +127,26 @@ def better_answer(query: str, golds: Sequence[str], first: str, second: str) -> 
     )
 
 
+def reasoning(query: str, passages: Sequence[Passage], examples: int) -> str:
+    """Ask for a chain of thought after worked examples, with passages where there are any (METHODS 4.7, 12b, 13b).
+
+    The passages stand behind the examples, so that the KV cache serves all prompts of a question. The model goes on
+    where its own turn already begins with what it has written.
+    """
+    shown = "\n\n".join(f"Question: {d.question}\nAnswer: {d.reasoning}" for d in REASONING[:examples])
+    numbered = "\n".join(f"[{i}] {str(passage).replace(chr(10), ' ')}" for i, passage in enumerate(passages, start=1))
+    context = f"Context:\n{numbered}\n{_USE_THE_PASSAGES}\n\n" if passages else ""
+    return f"{_STEP_BY_STEP}\n\n{shown}\n\n{context}{_question(query)}"
+
+
+def question_about(query: str, written: str, term: str) -> str:
+    """Ask for a question whose answer is an unsure part of what was written (FLARE 3.2.2; wording is ours)."""
+    return (
+        f"Question: {query}\nAnswer so far: {written}\n\n"
+        f'Ask one short question to which the answer is "{term}". Write only the question.'
+    )
+
+
 def _question(query: str, reply: str = "") -> str:
     return f"Question: {query}\nAnswer: {reply}".rstrip()
 
@@ -133,6 +155,11 @@ def _questions(examples: Sequence[tuple[str, str]]) -> str:
     return "\n\n".join(_question(query, reply) for query, reply in examples)
 
 
+_STEP_BY_STEP = (
+    "Answer the last question as the examples do: think step by step in short sentences, and end with "
+    '"So the answer is ...".'
+)
+_USE_THE_PASSAGES = "Use the passages if they help and continue the answer in the same form."
 _QUERY2DOC_EXAMPLES = (
     (
         "why do leaves turn yellow in autumn",

@@ -58,6 +58,7 @@ class ScriptedCall:
     prompt: Prompt
     max_tokens: int
     stop: tuple[str, ...]
+    max_sentences: int = 0
     generation: Generation | None = None
 
 
@@ -108,17 +109,17 @@ class ScriptedModel:
             gpu_reason="a script needs no GPU",
         )
 
-    def build_prompt(self, user_text: str) -> Prompt:
-        text = f"<user>{user_text}</user>\n<assistant>"
+    def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
+        text = f"<user>{user_text}</user>\n<assistant>{written}"
         return Prompt(text=text, token_ids=tuple(_token_id(word) for word in _WORDS.findall(text)))
 
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:
         if len(prompt) + max_tokens > self.context_length:
             raise QueryTooLong(f"{len(prompt)} + {max_tokens} tokens do not fit {self.context_length}")
         answer = self._reply_to(prompt)
-        call = ScriptedCall(prompt=prompt, max_tokens=max_tokens, stop=tuple(stop))
+        call = ScriptedCall(prompt=prompt, max_tokens=max_tokens, stop=tuple(stop), max_sentences=max_sentences)
         self.calls.append(call)
         self._is_cancelled = False
         return self._generate(call, answer)
@@ -158,7 +159,7 @@ class ScriptedModel:
     def _generate(self, call: ScriptedCall, answer: Reply) -> Generator[Token, None, Generation]:
         reused = _common_prefix(self._cached, call.prompt.token_ids)
         self._cached = ()
-        cutter = StopCutter(call.stop)
+        cutter = StopCutter(call.stop, max_sentences=call.max_sentences)
         tokens: list[Token] = []
         for step, token in enumerate(answer.tokens[: call.max_tokens]):
             if self._is_cancelled or answer.cancel_at == step:

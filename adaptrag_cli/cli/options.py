@@ -13,6 +13,7 @@ from adaptrag_cli.strategies.table import strategy_names
 
 METHOD = "How to answer"
 SINGLE = "Options of single strategies"
+WHILE_WRITING = "Looking up while the answer is written"
 PLACES = "Models and index"
 OUTPUT = "Output"
 
@@ -107,6 +108,47 @@ Floor = Annotated[
     float | None,
     typer.Option(metavar="P", help="dtr+verify: no answer less likely right than this.", rich_help_panel=SINGLE),
 ]
+Trigger = Annotated[
+    float | None,
+    typer.Option(metavar="X", help="etc, dragin, flare: look up from this value on.", rich_help_panel=WHILE_WRITING),
+]
+ModeOption = Annotated[
+    str | None,
+    typer.Option("--mode", help="etc, dragin: trigger as in the paper or in its code.", rich_help_panel=WHILE_WRITING),
+]
+SmoothingOption = Annotated[
+    str | None,
+    typer.Option("--smoothing", help=f"etc: {allowed_for('ask.smoothing')}.", rich_help_panel=WHILE_WRITING),
+]
+DifferenceOption = Annotated[
+    str | None,
+    typer.Option("--difference", help=f"etc: {allowed_for('ask.difference')}.", rich_help_panel=WHILE_WRITING),
+]
+ContextPolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context-policy",
+        help=f"Chunks found before: {allowed_for('ask.context_policy')}.",
+        rich_help_panel=WHILE_WRITING,
+    ),
+]
+QueryFormOption = Annotated[
+    str | None,
+    typer.Option("--query-form", help=f"flare: query {allowed_for('ask.query_form')}.", rich_help_panel=WHILE_WRITING),
+]
+ReaderOption = Annotated[
+    str | None,
+    typer.Option("--reader", help=f"ircot: {allowed_for('ask.reader')}.", rich_help_panel=WHILE_WRITING),
+]
+Stride = Annotated[
+    int | None, typer.Option(metavar="N", help="ralm: tokens between look-ups.", rich_help_panel=WHILE_WRITING)
+]
+Examples = Annotated[
+    int | None, typer.Option(metavar="N", help="Worked examples in the prompt.", rich_help_panel=WHILE_WRITING)
+]
+MaxRetrievals = Annotated[
+    int | None, typer.Option(metavar="N", help="Most look-ups of one question.", rich_help_panel=WHILE_WRITING)
+]
 Today = Annotated[
     str | None, typer.Option(metavar="DATE", help="taare: the date that the judge is told.", rich_help_panel=SINGLE)
 ]
@@ -173,6 +215,16 @@ _SETTINGS = {
     "neighbours": "ask.neighbours",
     "labels": "ask.labels",
     "floor": "ask.floor",
+    "trigger": "ask.trigger",
+    "mode": "ask.mode",
+    "smoothing": "ask.smoothing",
+    "difference": "ask.difference",
+    "context_policy": "ask.context_policy",
+    "query_form": "ask.query_form",
+    "reader": "ask.reader",
+    "stride": "ask.stride",
+    "examples": "ask.examples",
+    "max_retrievals": "ask.max_retrievals",
     "today": "ask.today",
     "index": "index.name",
     "index_dir": "index.dir",

@@ -104,19 +104,22 @@ class CachedModel:
     def info(self) -> ModelInfo:
         return self._model.info
 
-    def build_prompt(self, user_text: str) -> Prompt:
-        return self._model.build_prompt(user_text)
+    def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
+        return self._model.build_prompt(user_text, written=written)
 
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:
         """Yield tokens, remembered or new; return the whole."""
-        key = digest(*self._identity, prompt.token_ids, max_tokens, tuple(stop))
+        ends = (tuple(stop), max_sentences) if max_sentences else (tuple(stop),)
+        key = digest(*self._identity, prompt.token_ids, max_tokens, *ends)
         reused = self._reused(prompt)
         remembered = _decoded(self._cache.get("generation", key), Generation)
         if remembered is not None:
             return self._remembered(replace(remembered, reused_tokens=reused))
-        computing = self._computed(self._model.generate(prompt, max_tokens=max_tokens, stop=stop), key, reused)
+        computing = self._computed(
+            self._model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences), key, reused
+        )
         return _replayed(_drained(computing)) if self._at_once else computing
 
     def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:

@@ -98,17 +98,17 @@ class LanguageModel(Protocol):
     @property
     def info(self) -> ModelInfo: ...
 
-    def build_prompt(self, user_text: str) -> Prompt:
-        """Wrap one user turn in the model's chat template.
+    def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
+        """Wrap one user turn in the model's chat template; the model goes on from what it has `written` in its own.
 
-        The whole text is untrusted: control tokens inside it are tokenised as plain text.
+        Both texts are untrusted: control tokens inside them are tokenised as plain text.
         """
         ...
 
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:
-        """Yield tokens as they are decoded; return the whole.
+        """Yield tokens as they are decoded; return the whole. `max_sentences` ends it when one more begins.
 
         Raises:
             QueryTooLong: prompt and `max_tokens` do not fit the context.

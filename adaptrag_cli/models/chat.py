@@ -68,15 +68,16 @@ class SafeTokenizer:
         self._piece = lru_cache(maxsize=8192)(self._read_piece)
         self._user_defined = _starts_pattern(self._user_defined_texts())
 
-    def build_prompt(self, frame: ChatFrame, user_text: str) -> Prompt:
-        """Put one user turn into the frame; BOS exactly when the model wants it."""
+    def build_prompt(self, frame: ChatFrame, user_text: str, written: str = "") -> Prompt:
+        """Put one user turn into the frame, and behind it what the model has written; BOS when the model wants it."""
         # Newlines would merge with the template's own last newline into one token.
         text = clean_text(user_text).lstrip("\n")
         ids = [self.bos_id] if self.adds_bos and self.bos_id >= 0 else []
         ids += self._tokenize(frame.before, special=True)
         ids += self.plain_ids(text)
         ids += self._tokenize(frame.after, special=True)
-        return Prompt(text=frame.before + text + frame.after, token_ids=tuple(ids))
+        ids += self.plain_ids(written)
+        return Prompt(text=frame.before + text + frame.after + clean_text(written), token_ids=tuple(ids))
 
     def plain_ids(self, text: str) -> list[int]:
         """Tokenise untrusted text: no control token and no user-defined token comes out of its letters."""

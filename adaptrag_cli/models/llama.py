@@ -132,17 +132,17 @@ class LlamaModel:
     def info(self) -> ModelInfo:
         return self._info
 
-    def build_prompt(self, user_text: str) -> Prompt:
-        """Wrap one user turn in the chat template; the text itself never becomes a control token."""
-        return self._tokenizer.build_prompt(self._frame, user_text)
+    def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
+        """Wrap one user turn in the chat template; neither text becomes a control token."""
+        return self._tokenizer.build_prompt(self._frame, user_text, written)
 
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = ()
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:
         """Yield greedy tokens as they are decoded; return the whole.
 
-        Token texts joined are exactly the text returned: a stop string, or a last character without its final bytes, is
-        in neither.
+        Token texts joined are exactly the text returned: a stop string, the sentence after the last one that is
+        wanted, or a last character without its final bytes, is in neither.
 
         Raises:
             QueryTooLong: prompt and `max_tokens` do not fit the context.
@@ -152,7 +152,7 @@ class LlamaModel:
             raise ValueError(f"max_tokens is at least 1, got {max_tokens}")
         self._require_room(prompt, max_tokens)
         self._open_call()
-        return self._generate(prompt, max_tokens, StopCutter(stop), self._call)
+        return self._generate(prompt, max_tokens, StopCutter(stop, max_sentences=max_sentences), self._call)
 
     def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
         """Log-probabilities of each label's first token after the prompt, from the raw logits.

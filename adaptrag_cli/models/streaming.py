@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from adaptrag_cli.models.base import Token
+from adaptrag_cli.words import split_sentences
 
 
 class PieceDecoder:
@@ -20,17 +21,20 @@ class PieceDecoder:
 
 
 class StopCutter:
-    """Hold tokens back while their text could be the beginning of a stop string.
+    """Hold tokens back while their text could be the beginning of a stop string, and end after a number of sentences.
 
-    Tokens that come out never show any of the stop string: the one it begins in is cut there, and those after it are
-    dropped, like the end-of-turn token.
+    Tokens that come out never show any of the stop string, or of the sentence that is one too many: the one it begins
+    in is cut there, and those after it are dropped, like the end-of-turn token.
     """
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], *, max_sentences: int = 0) -> None:
+        """Without `max_sentences` their number does not matter."""
         if not all(stops):
             raise ValueError("a stop string must not be empty")
         self._stops = tuple(stops)
+        self._max_sentences = max_sentences
         self._held: list[Token] = []
+        self._released = ""
         self.stopped = False
 
     def push(self, token: Token) -> list[Token]:
@@ -41,11 +45,25 @@ class StopCutter:
         if starts:
             self.stopped = True
             return self._release(_cut(self._held, min(starts)))
+        end = self._sentences_end(text)
+        if end is not None:
+            self.stopped = True
+            return self._release(_cut(self._held, end))
         return self._release_up_to(len(text) - self._open_length(text))
 
     def flush(self) -> list[Token]:
         """Return what is still held back: the generation ended otherwise."""
         return self._release(self._held)
+
+    def _sentences_end(self, text: str) -> int | None:
+        """Where the last wanted sentence ends in the held text, once another one has begun."""
+        if not self._max_sentences:
+            return None
+        sentences = split_sentences(self._released + text)
+        if len(sentences) <= self._max_sentences or not sentences[self._max_sentences].strip():
+            return None
+        wanted = "".join(sentences[: self._max_sentences]).rstrip()
+        return max(len(wanted) - len(self._released), 0)
 
     def _open_length(self, text: str) -> int:
         """Length of the longest end of the text that some stop string begins with."""
@@ -60,11 +78,13 @@ class StopCutter:
             position += len(held.text)
             if position > end:
                 released, self._held = self._held[:count], self._held[count:]
+                self._released += "".join(each.text for each in released)
                 return released
         return self._release(self._held)
 
     def _release(self, tokens: list[Token]) -> list[Token]:
         self._held = []
+        self._released += "".join(token.text for token in tokens)
         return tokens
 
 

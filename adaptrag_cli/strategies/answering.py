@@ -54,7 +54,10 @@ def answer_from_chunks(
     """Answer from the kept chunks in the style that is asked for, and say so when they do not tell."""
     cited = use.options.style == "cited"
     max_tokens = use.options.cited_answer_tokens if cited else use.options.answer_tokens
-    prompt, shown = yield from _fit_prompt(query, kept, use, max_tokens, prompts.cited if cited else short.write)
+    write = prompts.cited if cited else short.write
+    prompt, shown = yield from fit_prompt(
+        kept, use, max_tokens, lambda passages: use.model.build_prompt(write(query, passages))
+    )
     verdict = judge_chunks([chunk.query_score for chunk in shown], use.evidence_rule)
     if kept and not shown:
         verdict = Verdict(supported=False, reason="no chunk fits the context window")
@@ -125,15 +128,19 @@ def _conclude(
     return Answer(text=text, source="documents", extraction=extraction, chunk_ids=chunk_ids)
 
 
-def _fit_prompt(
-    query: str, kept: Sequence[Candidate], use: Resources, max_tokens: int, write: WritePrompt
+def fit_prompt(
+    kept: Sequence[Candidate], use: Resources, max_tokens: int, build: Callable[[Sequence[prompts.Passage]], Prompt]
 ) -> Generator[Event, None, tuple[Prompt, Sequence[Candidate]]]:
-    """Build the prompt with as many whole chunks as the context window holds; the last ranked is dropped first."""
+    """Build the prompt with as many whole chunks as the context window holds; the last ranked is dropped first.
+
+    Raises:
+        QueryTooLong: it does not even hold the question.
+    """
     room = use.model.info.context_length - max_tokens
     shown = list(kept)
     while True:
         passages = [prompts.Passage(title=chunk.title, text=chunk.text) for chunk in shown]
-        prompt = use.model.build_prompt(write(query, passages))
+        prompt = build(passages)
         if len(prompt) <= room:
             return prompt, shown
         if not shown:

@@ -11,7 +11,21 @@ from importlib import import_module
 from typing import Protocol, Self
 
 from adaptrag_cli.calibration import Calibrated, FittedVerifier
-from adaptrag_cli.config import AgreementRule, AisScore, AskSettings, RetrieverName, SearchPaths, Selection, Style
+from adaptrag_cli.config import (
+    AgreementRule,
+    AisScore,
+    AskSettings,
+    ContextPolicy,
+    Difference,
+    Mode,
+    QueryForm,
+    Reader,
+    RetrieverName,
+    SearchPaths,
+    Selection,
+    Smoothing,
+    Style,
+)
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
 from adaptrag_cli.events import (
     AnswerSource,
@@ -62,6 +76,33 @@ class Options:
     """Labelled questions that skr-knn compares with."""
     floor: float = 0.0
     """dtr+verify gives no answer that is less likely right than this."""
+    trigger: float = 1.0
+    """What methods that watch their own text hold its words or sentences against (METHODS 4.1, 5, 6.1)."""
+    mode: Mode = "paper"
+    """Trigger as the paper states it, or as its released code has it."""
+    smoothing: Smoothing = "code"
+    """How ETC smooths the differences (METHODS 4.5)."""
+    difference: Difference = "second"
+    """Which difference of the entropies ETC watches."""
+    context_policy: ContextPolicy = "discard"
+    """What becomes of the chunks of a look-up: they serve one sentence, until the next look-up, or to the end."""
+    query_form: QueryForm = "masked"
+    """FLARE's query: the sentence without its unsure words, a question that the model writes, or the whole sentence."""
+    reader: Reader = "none"
+    """Who answers after the reasoning: nobody (its conclusion stands), or one more call over all chunks (IRCoT)."""
+    stride: int = 16
+    """Tokens between two look-ups (In-Context RALM)."""
+    examples: int = 8
+    """Worked examples before the question."""
+    max_retrievals: int = 5
+    """Look-ups of one question; at the last one what is written stands."""
+    mask_below: float = 0.4
+    """FLARE leaves words less likely than this out of the query (beta)."""
+    query_words: int = 35
+    """Most words of a query that is put together by attention."""
+    look_ahead_tokens: int = 64
+    reasoning_tokens: int = 128
+    conclusion_tokens: int = 20
     today: str = ""
     """Date that time-aware prompts name; empty means the date of the day."""
     rerank_depth: int = 10

@@ -26,11 +26,18 @@ from adaptrag_cli.uncertainty import Uncertainty, mean_nll
 
 
 def generate(
-    use: Resources, phase: Phase, prompt: Prompt, *, max_tokens: int, chunk_ids: tuple[str, ...] = ()
+    use: Resources,
+    phase: Phase,
+    prompt: Prompt,
+    *,
+    max_tokens: int,
+    chunk_ids: tuple[str, ...] = (),
+    stop: Sequence[str] = (),
+    max_sentences: int = 0,
 ) -> Generator[Event, None, Generation]:
     """Make one LLM call and yield its tokens as they come."""
     yield PromptBuilt(phase=phase, text=prompt.text, tokens=len(prompt), chunk_ids=chunk_ids)
-    tokens = use.model.generate(prompt, max_tokens=max_tokens)
+    tokens = use.model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences)
     step = 0
     try:
         while True:

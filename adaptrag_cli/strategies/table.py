@@ -14,6 +14,8 @@ TABLE: Mapping[str, str] = {
     "llm-judge": "adaptrag_cli.strategies.judges:LLMJudge",
     "taare": "adaptrag_cli.strategies.judges:TimeAwareJudge",
     "can-answer": "adaptrag_cli.strategies.judges:CanAnswer",
+    "cot": "adaptrag_cli.strategies.chain_of_thought:ChainOfThought",
+    "cot-retrieve": "adaptrag_cli.strategies.chain_of_thought:ChainOfThoughtRetrieve",
     "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
     "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
     "pairs": "adaptrag_cli.strategies.pairs:Pairs",

@@ -259,10 +259,10 @@ def test_ctrl_c_stops_a_run_whose_model_took_no_notice():
 class InterruptedModel(ScriptedModel):
     """The person presses Ctrl-C while the last prompt is written, when no model computes."""
 
-    def build_prompt(self, user_text):
+    def build_prompt(self, user_text, *, written=""):
         if READING in user_text:
             signal.raise_signal(signal.SIGINT)
-        return super().build_prompt(user_text)
+        return super().build_prompt(user_text, written=written)
 
 
 def test_ctrl_c_between_two_calls_leaves_a_trace_that_ends_properly(command_line, tmp_path):

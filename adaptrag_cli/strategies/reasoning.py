@@ -1,0 +1,157 @@
+"""Think in sentences and look up in between: what the methods that retrieve while they write have in common.
+
+A `Thought` holds what one run has written and found so far. Its steps yield the events; the strategies decide when to
+look up, with which query, and what of the text stays (METHODS 4.7, 5, 6, 12b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from adaptrag_cli import prompts
+from adaptrag_cli.answers import SO_THE_ANSWER_IS, concluded_answer, concludes
+from adaptrag_cli.events import (
+    Candidate,
+    Event,
+    PathName,
+    QueryBuilt,
+    TokensDiscarded,
+    WarningRaised,
+)
+from adaptrag_cli.models.base import Generation
+from adaptrag_cli.strategies.answering import fit_prompt
+from adaptrag_cli.strategies.base import Answer, Resources
+from adaptrag_cli.strategies.steps import generate, search_path, select_by_query
+
+REASONING_USES = frozenset({"examples", "reasoning_tokens", "conclusion_tokens"})
+"""Options of every method that reasons."""
+RETRIEVING_USES = frozenset({"retriever", "top_k", "context_policy", "max_retrievals"})
+"""And of those that look up while they do."""
+_PARAGRAPH_END = ("\n",)
+
+
+@dataclass(kw_only=True)
+class Thought:
+    """What a run has written and found so far."""
+
+    query: str
+    use: Resources
+    text: str = ""
+    """The chain of thought that is kept."""
+    chunks: list[Candidate] = field(default_factory=list)
+    """What the next call reads."""
+    consulted: dict[str, Candidate] = field(default_factory=dict)
+    """Every chunk that a prompt has shown, in the order in which they were first shown."""
+    retrievals: int = 0
+
+    @property
+    def is_concluded(self) -> bool:
+        """Whether it has come to its answer."""
+        return concludes(self.text)
+
+    @property
+    def may_look_up(self) -> bool:
+        """Whether the number of look-ups is not used up."""
+        return self.retrievals < self.use.options.max_retrievals
+
+    def think(self, max_tokens: int, *, max_sentences: int = 0) -> Generator[Event, None, Generation]:
+        """Let the model go on; nothing of it is kept yet.
+
+        Ends with the paragraph, and after `max_sentences` sentences where that is given.
+        """
+        use = self.use
+        prompt, shown = yield from fit_prompt(
+            self.chunks,
+            use,
+            max_tokens,
+            lambda passages: use.model.build_prompt(
+                prompts.reasoning(self.query, passages, use.options.examples), written=self.text
+            ),
+        )
+        self.consulted.update((chunk.chunk_id, chunk) for chunk in shown if chunk.chunk_id not in self.consulted)
+        chunk_ids = tuple(chunk.chunk_id for chunk in shown)
+        return (
+            yield from generate(
+                use,
+                "reasoning",
+                prompt,
+                max_tokens=max_tokens,
+                chunk_ids=chunk_ids,
+                stop=_PARAGRAPH_END,
+                max_sentences=max_sentences,
+            )
+        )
+
+    def keep(
+        self, generation: Generation, *, until: int | None = None, reason: str = ""
+    ) -> Generator[Event, None, None]:
+        """Put what a call wrote to the text, up to (not including) the token `until`; say what is discarded and why."""
+        end = len(generation.tokens) if until is None else until
+        kept = "".join(token.text for token in generation.tokens[:end])
+        if end < len(generation.tokens):
+            discarded = "".join(token.text for token in generation.tokens[end:])
+            yield TokensDiscarded(phase="reasoning", from_step=end, text=discarded, reason=reason)
+        self.text += kept
+
+    def look_up(self, built: QueryBuilt, *, path: PathName = "reasoning") -> Generator[Event, None, list[Candidate]]:
+        """Search for a query and keep the best chunks for what is written next, as the context policy says."""
+        yield built
+        self.retrievals += 1
+        found = yield from search_path(self.use, path, built.text, self.use.options.top_k)
+        chunks = yield from select_by_query(self.query, found, self.use, path)
+        if not chunks:
+            yield WarningRaised(code="nothing_found", message="the search found no chunk: reasoning goes on without")
+        if self.use.options.context_policy == "accumulate":
+            known = {chunk.chunk_id for chunk in self.chunks}
+            self.chunks += [chunk for chunk in chunks if chunk.chunk_id not in known]
+        else:
+            self.chunks = chunks
+        return chunks
+
+    def forget_chunks(self) -> None:
+        """Under the policy `discard`, read no chunk any more until the next look-up."""
+        if self.use.options.context_policy == "discard":
+            self.chunks = []
+
+    def conclude(self) -> Generator[Event, None, Answer]:
+        """Give what the reasoning came to; one that came to nothing is ended with "So the answer is" (METHODS 4.7)."""
+        completion = ""
+        if not self.is_concluded:
+            use, max_tokens = self.use, self.use.options.conclusion_tokens
+            written = f"{self.text.rstrip()}{SO_THE_ANSWER_IS}"
+            prompt, shown = yield from fit_prompt(
+                self.chunks,
+                use,
+                max_tokens,
+                lambda passages: use.model.build_prompt(
+                    prompts.reasoning(self.query, passages, use.options.examples), written=written
+                ),
+            )
+            chunk_ids = tuple(chunk.chunk_id for chunk in shown)
+            generation = yield from generate(
+                use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids, stop=_PARAGRAPH_END
+            )
+            completion = generation.text.strip()
+        return Answer(
+            text=concluded_answer(self.text, completion),
+            source="documents" if self.consulted else "draft",
+            extraction="reasoned",
+            chunk_ids=tuple(self.consulted),
+        )
+
+
+def look_up_question(query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+    """Search for the question itself: what a method finds that builds its queries from a text not yet written."""
+    found = yield from search_path(use, "query", query, use.options.top_k)
+    return (yield from select_by_query(query, found, use))
+
+
+def first_sentence_end(tokens: Sequence[str], sentence: str) -> int:
+    """The number of the token with which a sentence at the beginning of a text is complete."""
+    length = 0
+    for number, text in enumerate(tokens, start=1):
+        length += len(text)
+        if length >= len(sentence):
+            return number
+    return len(tokens)
