@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adaptrag_cli.answers import contains, contains_words, normalise_answer, same_answer, token_f1
+from adaptrag_cli.answers import (
+    concluded_answer,
+    concludes,
+    contains,
+    contains_words,
+    normalise_answer,
+    same_answer,
+    token_f1,
+)
 
 ANSWERS = st.lists(st.sampled_from(["the", "Paris", "paris,", "France", "yes", "no", "...", "É"]), max_size=5).map(
     " ".join
@@ -61,6 +69,23 @@ def test_an_answer_without_content_equals_nothing_and_is_held_by_nothing(first, 
 )
 def test_token_f1(first, second, f1):
     assert token_f1(first, second) == pytest.approx(f1)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "completion", "answer"),
+    [
+        ("Bern is in Switzerland. So the answer is the franc.", "", "the franc"),
+        ("So the answer is: 42", "", "42"),
+        ("The answer is no. But the answer is yes.", "", "no. But the answer is yes"),
+        ("So the answer is U.S.A.\nQuestion: next", "", "U.S.A"),
+        ("So the answer is", "", ""),
+        ("Nothing is known.", "Paris.", "Paris"),
+        ("Nothing is known.", "", ""),
+    ],
+)
+def test_what_a_chain_of_thought_concludes(reasoning, completion, answer):
+    assert concluded_answer(reasoning, completion) == answer
+    assert concludes(reasoning) is ("nswer is" in reasoning)
 
 
 def test_containment_is_of_characters_or_of_words():

@@ -47,6 +47,30 @@ def test_the_earliest_of_several_stops_counts():
     assert run(["one two three"], ["three", "two"]) == ([["one "]], True)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "sentences", "shown"),
+    [
+        (["He", " left", ".", " She", " stayed", "."], 1, "He left."),
+        (["He", " left. She"], 1, "He left."),  # a token that holds the end and the beginning is cut between them
+        (["He", " left."], 1, "He left."),  # nothing follows: the model ended
+        (["Dr", ".", " Lind", " left", ".", " So"], 1, "Dr. Lind left."),
+        (["One.", " Two.", " Three", "."], 2, "One. Two."),
+        (["One.", " Two.", " Three", "."], 0, "One. Two. Three."),
+        (["One.", "\n", "Two"], 1, "One."),
+    ],
+)
+def test_a_sentence_too_many_is_dropped(pieces, sentences, shown):
+    cutter = StopCutter(["\n"], max_sentences=sentences)
+    text = ""
+    for piece in pieces:
+        text += "".join(token.text for token in cutter.push(scripted_token(piece, -0.1, 0.1)))
+        if cutter.stopped:
+            break
+    else:
+        text += "".join(token.text for token in cutter.flush())
+    assert text == shown
+
+
 def test_an_empty_stop_is_refused():
     with pytest.raises(ValueError, match="must not be empty"):
         StopCutter([""])
