@@ -19,7 +19,7 @@ from adaptrag_cli.events import (
     TokensDiscarded,
     WarningRaised,
 )
-from adaptrag_cli.models.base import Generation
+from adaptrag_cli.models.base import Generation, Prompt
 from adaptrag_cli.strategies.answering import fit_prompt
 from adaptrag_cli.strategies.base import Answer, Resources
 from adaptrag_cli.strategies.steps import generate, search_path, select_by_query
@@ -44,6 +44,15 @@ class Thought:
     consulted: dict[str, Candidate] = field(default_factory=dict)
     """Every chunk that a prompt has shown, in the order in which they were first shown."""
     retrievals: int = 0
+    tokens: int = 0
+    """How many tokens the text has."""
+    prompt: Prompt | None = None
+    """What the model went on from in the last call."""
+
+    @property
+    def tokens_left(self) -> int:
+        """How much longer it may become."""
+        return max(self.use.options.reasoning_tokens - self.tokens, 0)
 
     @property
     def is_concluded(self) -> bool:
@@ -69,6 +78,7 @@ class Thought:
                 prompts.reasoning(self.query, passages, use.options.examples), written=self.text
             ),
         )
+        self.prompt = prompt
         self.consulted.update((chunk.chunk_id, chunk) for chunk in shown if chunk.chunk_id not in self.consulted)
         chunk_ids = tuple(chunk.chunk_id for chunk in shown)
         return (
@@ -93,6 +103,7 @@ class Thought:
             discarded = "".join(token.text for token in generation.tokens[end:])
             yield TokensDiscarded(phase="reasoning", from_step=end, text=discarded, reason=reason)
         self.text += kept
+        self.tokens += end
 
     def look_up(self, built: QueryBuilt, *, path: PathName = "reasoning") -> Generator[Event, None, list[Candidate]]:
         """Search for a query and keep the best chunks for what is written next, as the context policy says."""
