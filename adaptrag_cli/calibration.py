@@ -12,12 +12,27 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import DraftOdds, Record
 
 FORMAT = 1
+
+
+class MeasuredWith(Record, frozen=True, kw_only=True):
+    """The settings of looking up that decide how good answers from documents are."""
+
+    retriever: str
+    top_n: int
+    top_k: int
+    ais: str
+
+    def differences(self, now: MeasuredWith, names: Sequence[str] = ("retriever", "top_n", "top_k", "ais")) -> str:
+        """How other settings differ, in words: `top_k 3 (now 5)`; empty where they do not."""
+        pairs = [(name, getattr(self, name), getattr(now, name)) for name in names]
+        return ", ".join(f"{name} {then} (now {value})" for name, then, value in pairs if then != value)
 
 
 class FittedThreshold(Record, frozen=True, kw_only=True):
@@ -33,6 +48,10 @@ class FittedThreshold(Record, frozen=True, kw_only=True):
     """Held-out gain of the target over the threshold that was shipped (0 to 1)."""
     gain_low: float
     gain_high: float
+    held_out: float | UnsetType = UNSET
+    """Mean of the target over the questions, each under the choices that were made without it (0 to 1)."""
+    held_out_low: float | UnsetType = UNSET
+    held_out_high: float | UnsetType = UNSET
 
 
 class Logistic(Record, frozen=True, kw_only=True):
@@ -72,6 +91,29 @@ class FittedVerifier(Record, frozen=True, kw_only=True):
     """Chance that the answer from documents is right, from everything known after it."""
     draft_after: Logistic
     """Chance that the draft is right, from everything known after retrieval."""
+    measured_with: MeasuredWith | UnsetType = UNSET
+    """Under other settings the chances mean little: see `without_trust`."""
+
+    def differences(self, now: MeasuredWith) -> str:
+        """How the settings differ that matter to it; one path knows no AIS and no `top_n`."""
+        if not isinstance(self.measured_with, MeasuredWith):
+            return ""
+        names = ("retriever", "top_k") if self.look_up == "query" else ("retriever", "top_n", "top_k", "ais")
+        return self.measured_with.differences(now, names)
+
+    def without_trust(self) -> FittedVerifier:
+        """The same with margins that always look up and never keep a draft; a floor still has its say."""
+        return msgspec.structs.replace(self, skip_margin=1.0, keep_margin=1.0)
+
+
+class FittedOn(Record, frozen=True, kw_only=True):
+    """Where a part comes from that was fitted apart from the rest."""
+
+    source: str
+    labelled: bool
+    encoder: str
+    question_digests: tuple[str, ...]
+    created: str
 
 
 class Calibrated(Record, frozen=True, kw_only=True):
@@ -96,6 +138,37 @@ class Calibrated(Record, frozen=True, kw_only=True):
     """Slope per radian and intercept of PAIRS' query weight."""
     created: str
     adaptrag_version: str
+    measured_with: MeasuredWith | UnsetType = UNSET
+    """What the threshold was measured with."""
+    alpha_fitted_on: FittedOn | UnsetType = UNSET
+    """Where the line comes from, unless it was fitted with the rest."""
+
+    @property
+    def alpha_encoder(self) -> str:
+        """The encoder whose angles the line is about."""
+        return self.alpha_fitted_on.encoder if isinstance(self.alpha_fitted_on, FittedOn) else self.encoder
+
+
+def keeping(fitted: Calibrated, earlier: Calibrated | None) -> Calibrated:
+    """What was fitted now, with what it did not fit taken from an earlier calibration of the same weights."""
+    if earlier is None or earlier.model_fingerprint != fitted.model_fingerprint:
+        return fitted
+    if fitted.threshold is None:
+        return msgspec.structs.replace(earlier, alpha_line=fitted.alpha_line, alpha_fitted_on=_origin(fitted))
+    if fitted.alpha_line is None and earlier.alpha_line is not None:
+        origin = earlier.alpha_fitted_on if isinstance(earlier.alpha_fitted_on, FittedOn) else _origin(earlier)
+        return msgspec.structs.replace(fitted, alpha_line=earlier.alpha_line, alpha_fitted_on=origin)
+    return fitted
+
+
+def _origin(calibrated: Calibrated) -> FittedOn:
+    return FittedOn(
+        source=calibrated.source,
+        labelled=calibrated.labelled,
+        encoder=calibrated.encoder,
+        question_digests=calibrated.question_digests,
+        created=calibrated.created,
+    )
 
 
 def calibration_path(models_dir: Path, model_name: str) -> Path:
@@ -131,6 +204,8 @@ def question_digest(query: str) -> str:
 
 
 def overlap(calibrated: Calibrated, queries: Sequence[str]) -> int:
-    """How many of the questions it was fitted on."""
+    """How many of the questions any part of it was fitted on."""
     known = frozenset(calibrated.question_digests)
+    if isinstance(calibrated.alpha_fitted_on, FittedOn):
+        known |= frozenset(calibrated.alpha_fitted_on.question_digests)
     return sum(1 for query in queries if question_digest(query) in known)

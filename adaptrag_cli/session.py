@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adaptrag_cli import engine
-from adaptrag_cli.calibration import Calibrated, FittedVerifier, calibration_path, read_calibration
+from adaptrag_cli.calibration import (
+    Calibrated,
+    FittedVerifier,
+    MeasuredWith,
+    calibration_path,
+    read_calibration,
+)
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable, ModelError
 from adaptrag_cli.events import DraftOdds, Event, Setting, WarningRaised
@@ -33,6 +39,9 @@ from adaptrag_cli.strategies.base import (
     resolve_options,
     unused_flags,
 )
+
+_CALIBRATED = "calibrated on"
+"""How the origin of a value begins that the user's own calibration gave."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +81,19 @@ class Plan:
 
     @property
     def verifier(self) -> FittedVerifier | None:
-        """What dtr+verify weighs with: the user's own before the shipped one."""
-        if self.calibrated is not None and self.calibrated.verifier is not None:
-            return self.calibrated.verifier
-        return self.shipped.verifier if self.shipped else None
+        """What dtr+verify weighs with: the user's own before the shipped one, and one for these settings before both.
+
+        Where none is for these settings, what there is no longer decides: it looks up and gives the documents' answer.
+        """
+        known = _verifiers(self.calibrated, self.shipped)
+        now = _measured_with(self.options)
+        matching = next((verifier for verifier in known if not verifier.differences(now)), None)
+        return matching or (known[0].without_trust() if known else None)
+
+    @property
+    def uncalibrated_threshold(self) -> float:
+        """The threshold that holds without a calibration of the user's own."""
+        return self.shipped.threshold if self.shipped is not None else self.strategy.defaults.threshold
 
 
 @dataclass(kw_only=True)
@@ -171,6 +189,7 @@ def plan_session(settings: Settings) -> Plan:
     if "labels" in strategy.uses and settings.ask.labels is not None:
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
     warnings = calibration_warnings + _threshold_warnings(strategy, rows, file)
+    warnings += _settings_warnings(strategy, options, rows, calibrated, shipped)
     warnings += tuple(
         WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")
         for flag in unused_flags(strategy, settings.origins)
@@ -247,7 +266,7 @@ def open_session(
         opened, noticed = _open_for_peek(settings, models_dir, kept_retriever)
         warnings += noticed
     if opened:
-        warnings += opened.warnings
+        warnings += opened.warnings + encoder_warnings(plan, opened.retriever.encoder.fingerprint.name)
     model, judge = _take_models(keep, plan)
     model = model or load_model(plan.load, on_note)
     if model.info.gpu_layers_requested not in {"auto", "0"} and model.info.gpu_layers_used == 0:
@@ -316,7 +335,7 @@ def _calibrated(models_dir: Path, file: ModelFile) -> tuple[Calibrated | None, t
 def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Setting | None:
     if calibrated is not None and calibrated.threshold is not None:
         kind = "" if calibrated.labelled else ", which the model wrote itself"
-        origin = f"calibrated on {calibrated.source}{kind}"
+        origin = f"{_CALIBRATED} {calibrated.source}{kind}"
         return Setting(name="threshold", value=calibrated.threshold.threshold, origin=origin)
     if shipped is not None:
         return Setting(name="threshold", value=shipped.threshold, origin="measured for this model")
@@ -473,6 +492,64 @@ def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: Mod
             message=f"no threshold was measured for {file.name}: using the paper's, under which small models look "
             "nearly everything up; set one with --threshold",
         ),
+    )
+
+
+def _measured_with(options: Options) -> MeasuredWith:
+    return MeasuredWith(retriever=options.retriever, top_n=options.top_n, top_k=options.top_k, ais=options.ais)
+
+
+def _verifiers(calibrated: Calibrated | None, shipped: Calibration | None) -> list[FittedVerifier]:
+    """What was fitted for dtr+verify, the user's own first."""
+    found = (calibrated.verifier if calibrated else None, shipped.verifier if shipped else None)
+    return [verifier for verifier in found if verifier is not None]
+
+
+def _uses_own_threshold(rows: tuple[Setting, ...]) -> bool:
+    return any(row.name == "threshold" and row.origin.startswith(_CALIBRATED) for row in rows)
+
+
+def _settings_warnings(
+    strategy: Strategy,
+    options: Options,
+    rows: tuple[Setting, ...],
+    calibrated: Calibrated | None,
+    shipped: Calibration | None,
+) -> tuple[WarningRaised, ...]:
+    """Tell when what was fitted is used under other settings than it was measured with."""
+    now = _measured_with(options)
+    if strategy.name == "dtr+verify":
+        differences = [verifier.differences(now) for verifier in _verifiers(calibrated, shipped)]
+        if not differences or not all(differences):
+            return ()
+        return (_not_matching(f"the weighing was fitted with {differences[0]}, so everything is looked up"),)
+    if calibrated is None or not _uses_own_threshold(rows) or not isinstance(calibrated.measured_with, MeasuredWith):
+        return ()
+    differences_now = calibrated.measured_with.differences(now)
+    return (_not_matching(f"the threshold was calibrated with {differences_now}"),) if differences_now else ()
+
+
+def encoder_warnings(plan: Plan, encoder: str) -> tuple[WarningRaised, ...]:
+    """Tell when what was fitted is used over an index of another encoder; dtr+verify refuses that itself."""
+    calibrated = plan.calibrated
+    if calibrated is None:
+        return ()
+    warnings = []
+    if calibrated.encoder != encoder and _uses_own_threshold(plan.rows):
+        warnings.append(
+            _not_matching(f"the threshold was calibrated with encoder {calibrated.encoder} (now {encoder})")
+        )
+    uses_line = "ais" in plan.strategy.uses and plan.options.ais == "dynamic" and calibrated.alpha_line is not None
+    if uses_line and calibrated.alpha_encoder != encoder:
+        warnings.append(
+            _not_matching(f"the query weight was fitted with encoder {calibrated.alpha_encoder} (now {encoder})")
+        )
+    return tuple(warnings)
+
+
+def _not_matching(what: str) -> WarningRaised:
+    return WarningRaised(
+        code="calibration_not_matching", message=f"{what}; calibrate with these settings: adaptrag calibrate"
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -32,6 +32,7 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
+    from adaptrag_cli.calibration import Calibrated
     from adaptrag_cli.config import Settings
     from adaptrag_cli.evaluation.plan import Plan
     from adaptrag_cli.evaluation.questions import QuestionSet
@@ -63,6 +64,10 @@ def calibrate(
     ] = None,
     alpha: Annotated[
         bool, typer.Option("--alpha", help="Refit PAIRS' query weight (--ais dynamic) too.", rich_help_panel=_WHAT)
+    ] = False,
+    alpha_only: Annotated[
+        bool,
+        typer.Option("--alpha-only", help="Refit that weight alone: the rest stays as it is.", rich_help_panel=_WHAT),
     ] = False,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help="Questions of each file, or written.", rich_help_panel=_QUESTIONS)
@@ -110,83 +115,145 @@ def calibrate(
             return
         if budget is not None and target is not None:
             raise ConfigError("--budget and --target exclude each other", "give one of them")
+        if alpha_only and (budget is not None or target is not None):
+            raise ConfigError("--alpha-only chooses no threshold, so --budget and --target say nothing", "leave it out")
         if target not in {None, "em", "f1"}:
             raise ConfigError(f"--target {target!r} is no target", "em or f1")
         _calibrate(
+            _Wanted(
+                target=cast(Literal["em", "f1"], target or "em"),
+                budget=budget,
+                alpha=alpha,
+                alpha_only=alpha_only,
+                limit=limit,
+                seed=seed,
+                corpus=corpus,
+                out=out,
+                resume=resume,
+                as_json=as_json,
+            ),
             settings,
             data or [],
-            target=cast(Literal["em", "f1"], target or "em"),
-            budget=budget,
-            alpha=alpha,
-            limit=limit,
-            seed=seed,
-            corpus=corpus,
-            out=out,
-            resume=resume,
-            as_json=as_json,
         )
 
 
-def _calibrate(
-    settings: Settings,
-    data: list[Path],
-    *,
-    target: Literal["em", "f1"],
-    budget: float | None,
-    alpha: bool,
-    limit: int,
-    seed: int,
-    corpus: Path | None,
-    out: Path,
-    resume: bool,
-    as_json: bool,
-) -> None:
-    from adaptrag_cli.calibration import calibration_path, write_calibration
-    from adaptrag_cli.evaluation.calibrate import STRATEGIES, Aim, calibrate, require_enough
+@dataclass(frozen=True, kw_only=True)
+class _Wanted:
+    """What the command line asks for."""
+
+    target: Literal["em", "f1"]
+    budget: float | None
+    alpha: bool
+    alpha_only: bool
+    limit: int
+    seed: int
+    corpus: Path | None
+    out: Path
+    resume: bool
+    as_json: bool
+
+
+def _calibrate(wanted: _Wanted, settings: Settings, data: list[Path]) -> None:
+    from adaptrag_cli.calibration import calibration_path, read_calibration
+    from adaptrag_cli.evaluation.calibrate import ALPHA_STRATEGIES, STRATEGIES, require_enough
     from adaptrag_cli.evaluation.plan import CellPlan, Plan, sampled, with_unique_names
     from adaptrag_cli.session import models_dir_of, plan_session
-    from adaptrag_cli.strategies.base import Options
 
     session_plan = plan_session(replace(settings, ask=replace(settings.ask, strategy="dtr")))
     encoder: str | None = None
     if settings.index.name is not None or not data:
         settings, encoder = _with_index(settings)
-    read = _read(data) if data else (_written(settings, out, limit=limit, seed=seed, resume=resume),)
-    sets = with_unique_names([sampled(question_set, limit, seed) for question_set in read])
-    require_enough(sum(len(question_set.questions) for question_set in sets))
+    read = _read(data) if data else (_written(settings, wanted),)
+    sets = with_unique_names([sampled(question_set, wanted.limit, wanted.seed) for question_set in read])
+    if not wanted.alpha_only:
+        require_enough(sum(len(question_set.questions) for question_set in sets))
     run = _evaluate(
         Plan(
             settings=settings,
             sets=sets,
-            strategies=STRATEGIES,
+            strategies=ALPHA_STRATEGIES if wanted.alpha_only else STRATEGIES,
             cells=(CellPlan(name="base"),),
-            out=out,
-            cache=out / "cache.sqlite",
-            seed=seed,
-            limit=limit,
-            corpus=corpus,
+            out=wanted.out,
+            cache=wanted.out / "cache.sqlite",
+            seed=wanted.seed,
+            limit=wanted.limit,
+            corpus=wanted.corpus,
         ),
-        resume=resume,
+        resume=wanted.resume,
     )
-    shipped = session_plan.shipped.threshold if session_plan.shipped else Options().threshold
-    report = calibrate(
-        run,
-        aim=Aim(target=target, budget=budget),
-        shipped=shipped,
+    path = calibration_path(models_dir_of(settings), session_plan.load.file.name)
+    fit = _Fit(
+        run=run,
+        path=path,
+        earlier=read_calibration(path),
         source=_source(sets, settings.index.name if not data else None),
         labelled=bool(data),
         encoder=encoder,
-        alpha=alpha,
-        seed=seed,
+        shipped=session_plan.uncalibrated_threshold,
     )
-    path = calibration_path(models_dir_of(settings), session_plan.load.file.name)
-    write_calibration(path, report.calibrated)
-    from adaptrag_cli.cli.calibration_view import as_document, print_calibration
-
-    if as_json:
-        print(json.dumps(as_document(report, path), ensure_ascii=False, indent=2))
+    if wanted.alpha_only:
+        _fit_alpha(fit, wanted)
     else:
-        print_calibration(report, path, sys.stdout)
+        _fit_all(fit, wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """A finished run, and what else decides what is fitted on it."""
+
+    run: RunData
+    path: Path
+    earlier: Calibrated | None
+    source: str
+    labelled: bool
+    encoder: str | None
+    shipped: float
+
+
+def _fit_all(fit: _Fit, wanted: _Wanted) -> None:
+    from adaptrag_cli.calibration import write_calibration
+    from adaptrag_cli.cli.calibration_view import as_document, print_calibration
+    from adaptrag_cli.evaluation.calibrate import Aim, calibrate
+    from adaptrag_cli.render import json_text
+
+    report = calibrate(
+        fit.run,
+        aim=Aim(target=wanted.target, budget=wanted.budget),
+        shipped=fit.shipped,
+        source=fit.source,
+        labelled=fit.labelled,
+        encoder=fit.encoder,
+        alpha=wanted.alpha,
+        earlier=fit.earlier,
+        seed=wanted.seed,
+    )
+    write_calibration(fit.path, report.calibrated)
+    if wanted.as_json:
+        print(json_text(as_document(report, fit.path)))
+    else:
+        print_calibration(report, fit.path, sys.stdout)
+
+
+def _fit_alpha(fit: _Fit, wanted: _Wanted) -> None:
+    from adaptrag_cli.calibration import write_calibration
+    from adaptrag_cli.cli.calibration_view import alpha_as_document, print_alpha_calibration
+    from adaptrag_cli.evaluation.calibrate import calibrate_alpha, replaced_note
+    from adaptrag_cli.render import json_text
+
+    calibrated, alpha = calibrate_alpha(
+        fit.run,
+        source=fit.source,
+        labelled=fit.labelled,
+        encoder=fit.encoder,
+        earlier=fit.earlier,
+        seed=wanted.seed,
+    )
+    notes = replaced_note(calibrated, fit.earlier)
+    write_calibration(fit.path, calibrated)
+    if wanted.as_json:
+        print(json_text(alpha_as_document(calibrated, alpha, notes, fit.path)))
+    else:
+        print_alpha_calibration(calibrated, alpha, notes, fit.path, sys.stdout)
 
 
 def _evaluate(plan: Plan, *, resume: bool) -> RunData:
@@ -223,40 +290,62 @@ def _with_index(settings: Settings) -> tuple[Settings, str]:
     return replace(settings, index=replace(settings.index, name=name)), open_index(index_dir, name).encoder.name
 
 
-def _written(settings: Settings, out: Path, *, limit: int, seed: int, resume: bool) -> QuestionSet:
-    """Questions that the model writes; with --resume the ones that it has written."""
-    from adaptrag_cli.evaluation.formats.reading import load_questions
+def _written(settings: Settings, wanted: _Wanted) -> QuestionSet:
+    """Questions that the model writes into the run's folder; with --resume it goes on with those that are there.
 
-    path = out / _WRITTEN
-    if not (resume and path.exists()):
-        _write_questions(settings, path, limit=limit, seed=seed)
+    Raises:
+        ConfigError: the folder holds a run or questions, and is not to be gone on with.
+    """
+    from adaptrag_cli.evaluation.formats.reading import load_questions
+    from adaptrag_cli.evaluation.results import MANIFEST
+    from adaptrag_cli.evaluation.resume import only_writer, require_free
+
+    path = wanted.out / _WRITTEN
+    require_free(wanted.out, wanted.resume)
+    if path.exists() and not wanted.resume:
+        raise ConfigError(
+            f"{wanted.out} holds questions that were written already",
+            f"go on with --resume, give another --out, or use them: adaptrag calibrate {path} --index NAME",
+        )
+    if not (wanted.out / MANIFEST).exists():  # a run that was begun asks the questions that were there
+        with only_writer(wanted.out):
+            _write_questions(settings, path, limit=wanted.limit, seed=wanted.seed)
     return load_questions(path)
 
 
 def _write_questions(settings: Settings, path: Path, *, limit: int, seed: int) -> None:
     from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
     from adaptrag_cli.evaluation.calibrate import require_enough
-    from adaptrag_cli.evaluation.question_writing import save_questions, write_questions
+    from adaptrag_cli.evaluation.question_writing import QuestionLog, Written, write_questions
     from adaptrag_cli.session import load_model, model_load_of, models_dir_of, open_index_for
 
-    retriever = open_index_for(settings, models_dir_of(settings)).retriever
     require_enough(limit)
-    model = load_model(model_load_of(settings), say)
-    say("no DATA: the model writes questions from chunks of the index (weaker evidence than questions of people)")
-    try:
-        with cancelling_on_interrupt(model.cancel) as interruption:
-            written = write_questions(
-                retriever,
-                model,
-                limit=limit,
-                seed=seed,
-                on_written=lambda count: say(f"{count} of {limit} questions written") if count % 10 == 0 else None,
-                should_stop=lambda: interruption.is_requested,
-            )
-    finally:
-        model.close()
-    require_enough(len(written))
-    save_questions(path, written)
+    retriever = open_index_for(settings, models_dir_of(settings)).retriever
+    with closing(QuestionLog(path)) as log:
+        if len(log.written) >= limit:
+            return
+
+        def keep(question: Written) -> None:
+            log.append(question)
+            if len(log.written) % 10 == 0:
+                say(f"{len(log.written)} of {limit} questions written")
+
+        model = load_model(model_load_of(settings), say)
+        say("no DATA: the model writes questions from chunks of the index (weaker evidence than questions of people)")
+        try:
+            with cancelling_on_interrupt(model.cancel) as interruption:
+                write_questions(
+                    retriever,
+                    model,
+                    limit=limit,
+                    seed=seed,
+                    earlier=tuple(log.written),
+                    on_written=keep,
+                    should_stop=lambda: interruption.is_requested,
+                )
+        finally:
+            model.close()
+        require_enough(len(log.written))
 
 
 def _forget(settings: Settings) -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 import numpy as np
 
-from adaptrag_cli.evaluation.calibrate import CalibrationReport
+from adaptrag_cli.calibration import Calibrated, FittedOn, MeasuredWith
+from adaptrag_cli.evaluation.alpha import AlphaFit
+from adaptrag_cli.evaluation.calibrate import CHOSEN, CalibrationReport
 from adaptrag_cli.evaluation.statistics import Interval
 from adaptrag_cli.evaluation.thresholds import Curve
 from adaptrag_cli.events import DraftOdds
@@ -25,6 +27,72 @@ _BAR = 20
 
 def print_calibration(report: CalibrationReport, path: Path, stream: TextIO) -> None:
     """Print the report in 80 columns."""
+    console, lines = _console(stream)
+    fitted = report.calibrated
+    _head(console, f"{fitted.model}, calibrated on {fitted.source}")
+    for note in report.notes:
+        _say(console, f"Note: {note}.")
+    _print_curve(console, report)
+    _print_choice(console, report)
+    _print_odds(console, fitted.odds)
+    _print_scores(console, report)
+    if report.alpha is not None:
+        _print_alpha(console, report.alpha)
+    _print_use(console, fitted, path)
+    _flush(lines, stream)
+
+
+def print_alpha_calibration(
+    calibrated: Calibrated, alpha: AlphaFit, notes: Sequence[str], path: Path, stream: TextIO
+) -> None:
+    """Print what refitting the query weight alone found."""
+    console, lines = _console(stream)
+    for note in notes:
+        _say(console, f"Note: {note}.")
+    _print_alpha(console, alpha)
+    _print_use(console, calibrated, path)
+    _flush(lines, stream)
+
+
+def as_document(report: CalibrationReport, path: Path) -> dict[str, Any]:
+    """The report as plain values for `--json`."""
+    return {
+        "path": str(path),
+        "target": report.target,
+        "shipped_threshold": report.shipped,
+        "notes": list(report.notes),
+        "calibrated": msgspec.to_builtins(report.calibrated),
+        "curve": [
+            {"threshold": t, "score": s, "trigger_ratio": r}
+            for t, s, r in zip(*(column.tolist() for column in _columns(report.curve)), strict=True)
+        ],
+        "scores": msgspec.to_builtins(report.scores),
+        "alpha": _alpha_document(report.alpha) if report.alpha is not None else None,
+    }
+
+
+def alpha_as_document(calibrated: Calibrated, alpha: AlphaFit, notes: Sequence[str], path: Path) -> dict[str, Any]:
+    """What refitting the query weight alone found, as plain values for `--json`."""
+    return {
+        "path": str(path),
+        "notes": list(notes),
+        "calibrated": msgspec.to_builtins(calibrated),
+        "alpha": _alpha_document(alpha),
+    }
+
+
+def _alpha_document(alpha: AlphaFit) -> dict[str, Any]:
+    return {
+        "line": list(alpha.line),
+        "pairs": alpha.pairs,
+        "questions": alpha.questions,
+        "kept": alpha.kept,
+        "recalls": msgspec.to_builtins(alpha.recalls),
+        "differences_to_cos": msgspec.to_builtins(alpha.differences),
+    }
+
+
+def _console(stream: TextIO) -> tuple[Console, io.StringIO]:
     from rich.console import Console
 
     plain = is_plain(stream)
@@ -39,45 +107,12 @@ def print_calibration(report: CalibrationReport, path: Path, stream: TextIO) -> 
         emoji=False,
         legacy_windows=False,
     )
-    fitted = report.calibrated
-    _head(console, f"{fitted.model}, calibrated on {fitted.source}")
-    for note in report.notes:
-        _say(console, f"Note: {note}.")
-    _print_curve(console, report)
-    _print_choice(console, report)
-    _print_odds(console, fitted.odds)
-    _print_scores(console, report)
-    _print_alpha(console, report)
-    _print_use(console, report, path)
+    return console, lines
+
+
+def _flush(lines: io.StringIO, stream: TextIO) -> None:
     stream.writelines(f"{line.rstrip()}\n" for line in lines.getvalue().strip("\n").split("\n"))
     stream.flush()
-
-
-def as_document(report: CalibrationReport, path: Path) -> dict[str, Any]:
-    """The report as plain values for `--json`."""
-    alpha = report.alpha
-    return {
-        "path": str(path),
-        "target": report.target,
-        "shipped_threshold": report.shipped,
-        "notes": list(report.notes),
-        "calibrated": msgspec.to_builtins(report.calibrated),
-        "curve": [
-            {"threshold": t, "score": s, "trigger_ratio": r}
-            for t, s, r in zip(*(column.tolist() for column in _columns(report.curve)), strict=True)
-        ],
-        "scores": msgspec.to_builtins(report.scores),
-        "alpha": None
-        if alpha is None
-        else {
-            "line": list(alpha.line),
-            "pairs": alpha.pairs,
-            "questions": alpha.questions,
-            "kept": alpha.kept,
-            "recalls": msgspec.to_builtins(alpha.recalls),
-            "differences_to_cos": msgspec.to_builtins(alpha.differences),
-        },
-    }
 
 
 def _columns(curve: Curve) -> tuple[Any, Any, Any]:
@@ -109,12 +144,14 @@ def _print_choice(console: Console, report: CalibrationReport) -> None:
         return
     name = report.target.upper()
     gain, low, high = (100 * value for value in (threshold.gain, threshold.gain_low, threshold.gain_high))
+    score, span = _shown(report.scores[CHOSEN])
     verdict = "a gain" if low > 0 else "a loss" if high < 0 else "inconclusive"
     _head(console, f"threshold {threshold.threshold:.3f} (95 % interval {threshold.low:.3f} to {threshold.high:.3f})")
     _say(
         console,
-        f"Chosen for {threshold.target}. Against {report.shipped:g}, which was in use before, it changes {name} on "
-        f"held-out questions by {gain:+.1f} points ({low:+.1f} to {high:+.1f}): {verdict}.",
+        f"Chosen for {threshold.target}. On held-out questions it scores {score} {name} ({span}). Against the shipped "
+        f"{report.shipped:g}, which holds without a calibration of your own, that is {gain:+.1f} points ({low:+.1f} to "
+        f"{high:+.1f}): {verdict}.",
     )
 
 
@@ -135,10 +172,7 @@ def _print_scores(console: Console, report: CalibrationReport) -> None:
     _table(console, ("", report.target.upper(), ""), [(name, *_shown(i)) for name, i in report.scores.items()])
 
 
-def _print_alpha(console: Console, report: CalibrationReport) -> None:
-    alpha = report.alpha
-    if alpha is None:
-        return
+def _print_alpha(console: Console, alpha: AlphaFit) -> None:
     slope, intercept = alpha.line
     _head(console, f"PAIRS' query weight: alpha = {slope:.3f} theta0 + {intercept:.3f} (the paper's: 0.058, 0.455)")
     rows = [
@@ -154,16 +188,29 @@ def _print_alpha(console: Console, report: CalibrationReport) -> None:
     )
 
 
-def _print_use(console: Console, report: CalibrationReport, path: Path) -> None:
-    fitted = report.calibrated
+def _print_use(console: Console, fitted: Calibrated, path: Path) -> None:
     _head(console, "from now on")
     _say(console, f"Stored in {path}")
-    _say(console, "ask and tui use this threshold unless --threshold says otherwise, and show the odds of a draft.")
+    if fitted.threshold is not None:
+        _say(
+            console,
+            f"ask and tui use threshold {fitted.threshold.threshold:.3f} ({fitted.source}) unless --threshold or "
+            "a settings file says otherwise, and show the odds of a draft.",
+        )
     if fitted.verifier is not None:
         paths = "the query path" if fitted.verifier.look_up == "query" else "both paths"
-        _say(console, f"--strategy dtr+verify weighs with what was fitted here; it searches {paths}.")
+        _say(console, f"--strategy dtr+verify weighs with what was fitted on the same questions; it searches {paths}.")
     if fitted.alpha_line is not None:
-        _say(console, "--ais dynamic uses the line above.")
+        slope, intercept = fitted.alpha_line
+        on = fitted.alpha_fitted_on
+        source = on.source if isinstance(on, FittedOn) else fitted.source
+        _say(console, f"--ais dynamic uses alpha = {slope:.3f} theta0 + {intercept:.3f} ({source}).")
+    if isinstance(fitted.measured_with, MeasuredWith):
+        used = fitted.measured_with
+        _say(
+            console,
+            f"It is meant for --retriever {used.retriever} --top-n {used.top_n} --top-k {used.top_k} --ais {used.ais}.",
+        )
     _say(console, "Forget it with: adaptrag calibrate --forget")
 
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import contains_words, normalise_answer
 from adaptrag_cli.calibration import question_digest
-from adaptrag_cli.disk import replace_durably
+from adaptrag_cli.disk import flush_to_disk
 from adaptrag_cli.documents.base import Chunk
-from adaptrag_cli.errors import QueryTooLong, RunCancelled
+from adaptrag_cli.errors import ConfigError, QueryTooLong, RunCancelled
+from adaptrag_cli.evaluation.results import drop_torn_line
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.retrieval import Retriever
 
@@ -43,6 +44,8 @@ class Written:
     question: str
     answer: str
     document: str
+    chunk: str
+    """Id of the chunk it was written from."""
 
 
 def write_questions(
@@ -51,32 +54,43 @@ def write_questions(
     *,
     limit: int,
     seed: int,
-    on_written: Callable[[int], None] = lambda _: None,
+    earlier: Sequence[Written] = (),
+    on_written: Callable[[Written], None] = lambda _: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Written, ...]:
     """Write up to `limit` questions from chunks drawn at random; fewer where too few chunks give one.
 
+    Args:
+        earlier: what an equal call had written when it was stopped; its chunks are not read again.
+        on_written: is told each new question.
+
     Raises:
         RunCancelled: the person stopped it.
     """
-    written: dict[str, Written] = {}
+    written = {question_digest(one.question): one for one in earlier}
     store = retriever.store
     rows = list(range(store.chunk_count))
     random.Random(f"{seed}:{store.fingerprint}").shuffle(rows)
-    for row in rows[: limit * CHUNKS_PER_QUESTION]:
+    chunks = [store.chunk(row) for row in rows[: limit * CHUNKS_PER_QUESTION]]
+    for chunk in _not_read(chunks, earlier):
+        if len(written) >= limit:
+            break
         if should_stop():
-            raise RunCancelled("stopped while questions were written")
-        chunk = store.chunk(row)
+            raise RunCancelled("stopped while questions were written; go on with the same command and --resume")
         is_gone = chunk.source in retriever.deleted or chunk.document in retriever.deleted
         if is_gone or len(chunk.text.split()) < _MIN_CHUNK_WORDS:
             continue
         found = kept_question(_ask(model, chunk), chunk)
         if found is not None and question_digest(found.question) not in written:
             written[question_digest(found.question)] = found
-            on_written(len(written))
-        if len(written) == limit:
-            break
+            on_written(found)
     return tuple(written.values())
+
+
+def _not_read(chunks: Sequence[Chunk], earlier: Sequence[Written]) -> Sequence[Chunk]:
+    """What follows the chunk of the last question that is there."""
+    ids = [chunk.chunk_id for chunk in chunks]
+    return chunks[ids.index(earlier[-1].chunk) + 1 :] if earlier and earlier[-1].chunk in ids else chunks
 
 
 def kept_question(reply: str, chunk: Chunk) -> Written | None:
@@ -90,22 +104,55 @@ def kept_question(reply: str, chunk: Chunk) -> Written | None:
         return None
     if not contains_words(chunk.text, answer) or contains_words(question, answer):
         return None
-    return Written(question=question, answer=answer, document=chunk.document)
+    return Written(question=question, answer=answer, document=chunk.document, chunk=chunk.chunk_id)
 
 
-def save_questions(path: Path, questions: tuple[Written, ...]) -> None:
-    """Write them as our JSON lines, so that they can be read, mended and used again."""
-    lines = [
-        {
-            "id": f"written-{number}",
+class QuestionLog:
+    """Questions as our JSON lines, so that they can be read, mended and used again; each is on disk at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Go on with the file where there is one.
+
+        Raises:
+            ConfigError: a line of it is no question that was written here.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drop_torn_line(path)
+        self.written: list[Written] = list(_read(path))
+        self._file = path.open("ab")
+
+    def append(self, one: Written) -> None:
+        """Write one line through to the disk."""
+        self.written.append(one)
+        line = {
+            "id": f"written-{len(self.written)}",
             "question": one.question,
             "answers": [one.answer],
             "gold_passage_ids": [one.document],
+            "meta": {"chunk": one.chunk},
         }
-        for number, one in enumerate(questions, start=1)
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_durably(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
+        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        flush_to_disk(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _read(path: Path) -> Iterator[Written]:
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    for number, text in enumerate(lines, start=1):
+        try:
+            line = json.loads(text)
+            yield Written(
+                question=line["question"],
+                answer=line["answers"][0],
+                document=line["gold_passage_ids"][0],
+                chunk=line["meta"]["chunk"],
+            )
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ConfigError(
+                f"{path}:{number}: no question that was written here", "give the file as DATA, or another --out"
+            ) from error
 
 
 def _ask(model: LanguageModel, chunk: Chunk) -> str:

@@ -245,9 +245,8 @@ def read_results(folder: Path) -> tuple[Result, ...]:
     return tuple(results.values())
 
 
-def drop_torn_line(folder: Path) -> None:
-    """Cut off what a kill left of a last line, so that the next one starts at its own."""
-    path = folder / RESULTS
+def drop_torn_line(path: Path) -> None:
+    """Cut off what a kill left of a file's last line, so that the next one starts at its own."""
     if not path.exists():
         return
     with path.open("rb+") as file:

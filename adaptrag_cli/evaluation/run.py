@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import platform
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from adaptrag_cli import __version__, engine
-from adaptrag_cli.calibration import Calibrated, overlap, question_digest
-from adaptrag_cli.config import with_overrides
-from adaptrag_cli.disk import only_process, replace_durably
+from adaptrag_cli import engine
+from adaptrag_cli.calibration import overlap, question_digest
+from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
@@ -33,20 +29,26 @@ from adaptrag_cli.evaluation.own_passages import OwnPassages, rows_by_document
 from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.evaluation.results import (
-    MANIFEST,
+    RESULTS,
     TRACES,
     Cell,
-    Manifest,
     Result,
     ResultLog,
     RunData,
-    SetInfo,
     StrategySpec,
     drop_torn_line,
-    read_manifest,
     read_results,
     read_run,
     write_manifest,
+)
+from adaptrag_cli.evaluation.resume import (
+    calibration_digest,
+    earlier_run,
+    joined,
+    manifest_of,
+    on_the_day,
+    only_writer,
+    require_same_settings,
 )
 from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.events import Event, RunFailed, WarningRaised, encode_event
@@ -54,12 +56,19 @@ from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.session import ModelLoad, OpenIndex, load_model, load_models, plan_session, resources_of
+from adaptrag_cli.session import (
+    ModelLoad,
+    OpenIndex,
+    encoder_warnings,
+    load_model,
+    load_models,
+    plan_session,
+    resources_of,
+)
 from adaptrag_cli.session import Plan as SessionPlan
 from adaptrag_cli.strategies.base import Resources, unused_flags
 from adaptrag_cli.strategies.labels import read_labels
 
-_VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
 _SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})
 """What fails for one question with these would fail for all."""
 
@@ -94,20 +103,12 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
         RunCancelled: the person stopped it; what is answered is kept.
         AdaptRAGError: a model or an index cannot be used.
     """
-    try:
-        plan.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{plan.out} cannot be a run's folder: {error.strerror}", "give another --out") from error
-
-    def busy(pid: str) -> ConfigError:
-        return ConfigError(f"{plan.out} is being written by process {pid}", "wait for it, or give another --out")
-
-    with only_process(plan.out, "run", busy), closing(EvaluationCache(plan.cache)) as cache:
-        before = _earlier(plan, resume)
-        plan = _on_the_day(plan, before)
+    with only_writer(plan.out), closing(EvaluationCache(plan.cache)) as cache:
+        before = earlier_run(plan, resume)
+        plan = on_the_day(plan, before)
         require_askable(plan)
-        _require_same_settings(plan, before)
-        drop_torn_line(plan.out)
+        require_same_settings(plan, before)
+        drop_torn_line(plan.out / RESULTS)
         done = {result.key for result in read_results(plan.out)}
         wanted = {cell.name: set(_keys(plan, cell.name)) for cell in plan.cells}
         watcher.began(sum(map(len, wanted.values())), sum(len(keys & done) for keys in wanted.values()))
@@ -117,8 +118,8 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
                 if wanted[cell_plan.name] <= done:
                     continue
                 with closing(_OpenCell(plan, cell_plan, cache, watcher)) as cell:
-                    cells[cell_plan.name] = _joined(cells.get(cell_plan.name), cell.description, plan.out)
-                    write_manifest(plan.out, _manifest(plan, tuple(cells.values()), before))
+                    cells[cell_plan.name] = joined(cells.get(cell_plan.name), cell.description, plan.out)
+                    write_manifest(plan.out, manifest_of(plan, tuple(cells.values()), before))
                     cell.ask_all(log, done)
     return read_run(plan.out)
 
@@ -127,14 +128,6 @@ def _keys(plan: Plan, cell: str) -> Iterator[tuple[str, str, str, str]]:
     for question_set in plan.sets:
         for spec in plan.strategies:
             yield from ((cell, question_set.name, spec.label, question.id) for question in question_set.questions)
-
-
-def _on_the_day(plan: Plan, before: Manifest | None) -> Plan:
-    """Fix the date that time-aware prompts name: a run that goes on tomorrow still asks the same."""
-    if plan.settings.ask.today is not None:
-        return plan
-    day = before.created[:10] if before is not None else datetime.now(UTC).date().isoformat()
-    return replace(plan, settings=with_overrides(plan.settings, {"ask.today": (day, "the day the run was begun")}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +183,7 @@ class _OpenCell:
                 (o.retriever.encoder.fingerprint.name for o in self._indexes.values() if o),
                 self._settings.models.encoder,
             ),
-            calibration_digest=_digest_of(calibrated),
+            calibration_digest=calibration_digest(calibrated),
             encoder_identity=next(
                 (encoder_identity(o.retriever.encoder.fingerprint) for o in self._indexes.values() if o), ""
             ),
@@ -244,6 +237,8 @@ class _OpenCell:
         told: dict[str, None] = {}
         for plan in self._session_plans.values():
             told.update(dict.fromkeys(w.message for w in plan.warnings if w.code != "option_unused"))
+            encoders = {o.retriever.encoder.fingerprint.name for o in self._indexes.values() if o}
+            told.update(dict.fromkeys(w.message for e in sorted(encoders) for w in encoder_warnings(plan, e)))
         unused = [unused_flags(plan.strategy, self._settings.origins) for plan in self._session_plans.values()]
         for flag in set(unused[0]).intersection(*unused[1:]):
             told[f"{flag} changes nothing with any of the strategies"] = None
@@ -340,7 +335,8 @@ class _OpenCell:
                 )
             )
         warnings = tuple(w for w in plan.warnings if w.code != "option_unused")
-        warnings += opened.warnings if opened is not None else ()
+        if opened is not None:
+            warnings += opened.warnings + encoder_warnings(plan, opened.retriever.encoder.fingerprint.name)
         return _Ready(spec=spec, plan=plan, warnings=warnings, lanes=tuple(lanes))
 
     def _retriever(self, opened: OpenIndex, clock: WorkClock) -> Retriever:
@@ -427,94 +423,3 @@ def _write_trace(path: Path, events: Sequence[Event]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(encode_event(event) + b"\n" for event in events)
     replace_durably(path, gzip.compress(lines, mtime=0))
-
-
-def _earlier(plan: Plan, resume: bool) -> Manifest | None:
-    """The manifest of a run that is to be continued.
-
-    Raises:
-        ConfigError: there is one and it was not asked to be continued, or it measures something else.
-    """
-    if not (plan.out / MANIFEST).exists():
-        return None
-    if not resume:
-        raise ConfigError(f"{plan.out} holds an evaluation already", "continue it with --resume, or give another --out")
-    before = read_manifest(plan.out)
-    changed = [name for name, number in before.versions.items() if number != version(name)]
-    if changed:
-        raise ConfigError(
-            f"{plan.out} was begun with {changed[0]} {before.versions[changed[0]]}, this is {version(changed[0])}",
-            "numbers may differ: give another --out",
-        )
-    if before.sets != _set_infos(plan):
-        raise ConfigError(f"{plan.out} asks other questions", "give the DATA, --limit and --seed it was begun with")
-    return before
-
-
-def _joined(before: Cell | None, now: Cell, out: Path) -> Cell:
-    """Let new strategies join a cell, and refuse to mix numbers of two set-ups in one folder.
-
-    Raises:
-        ConfigError: naming what differs.
-    """
-    if before is None:
-        return now
-    for what in ("model_fingerprint", "encoder_identity", "indexes", "lanes", "calibration_digest"):
-        if getattr(before, what) != getattr(now, what):
-            name = what.removesuffix("_fingerprint").removesuffix("_identity").removesuffix("_digest")
-            raise ConfigError(f"{out} was begun with other {name}", f"restore the {name}, or give another --out")
-    return msgspec.structs.replace(now, settings=before.settings | now.settings)
-
-
-def _require_same_settings(plan: Plan, before: Manifest | None) -> None:
-    """Refuse to go on with a strategy under other settings, or to show its old numbers for them.
-
-    Raises:
-        ConfigError: naming the strategy.
-    """
-    earlier = {cell.name: cell.settings for cell in before.cells} if before is not None else {}
-    for cell in plan.cells:
-        for spec in plan.strategies:
-            rows = earlier.get(cell.name, {}).get(spec.label)
-            now = plan_session(settings_of(spec, cell.settings(plan.settings))).rows
-            if rows is not None and [(r.name, r.value) for r in rows] != [(r.name, r.value) for r in now]:
-                raise ConfigError(
-                    f"{plan.out} asked {spec.label} with other settings", "give the settings it was begun with"
-                )
-
-
-def _digest_of(calibrated: Calibrated | None) -> str:
-    return hashlib.sha256(msgspec.json.encode(calibrated)).hexdigest()[:16] if calibrated is not None else ""
-
-
-def _manifest(plan: Plan, cells: tuple[Cell, ...], before: Manifest | None) -> Manifest:
-    specs = {spec.label: spec for spec in (*(before.strategies if before else ()), *plan.strategies)}
-    return Manifest(
-        created=before.created if before else datetime.now(UTC).isoformat(timespec="seconds"),
-        adaptrag_version=before.adaptrag_version if before else __version__,
-        versions={name: version(name) for name in _VERSIONS},
-        machine=before.machine
-        if before
-        else f"{platform.system()} {platform.machine()}, {platform.processor() or 'unknown processor'}",
-        seed=plan.seed,
-        limit=plan.limit,
-        sets=_set_infos(plan),
-        strategies=tuple(specs.values()),
-        cells=cells,
-        cache=str(plan.cache.relative_to(plan.out))
-        if plan.cache.is_relative_to(plan.out)
-        else str(plan.cache.absolute()),
-    )
-
-
-def _set_infos(plan: Plan) -> tuple[SetInfo, ...]:
-    return tuple(
-        SetInfo(
-            name=question_set.name,
-            format=question_set.format,
-            fingerprint=question_set.fingerprint,
-            questions=tuple(question.id for question in question_set.questions),
-            digests=tuple(question_digest(question.text) for question in question_set.questions),
-        )
-        for question_set in plan.sets
-    )

@@ -135,8 +135,9 @@ def fit_threshold(
     resampled = [best_threshold(drafts.of(generator.integers(0, n, n)), budget) for _ in range(CHOICES)]
     tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail]).tolist()
+    score = mean_interval((held_out / REPEATS).tolist(), seed=seed)
     gain = mean_interval((held_out / REPEATS - drafts.scores_at(shipped)).tolist(), seed=seed)
-    assert gain is not None
+    assert score is not None and gain is not None
     return FittedThreshold(
         threshold=threshold,
         low=min(low, threshold),
@@ -145,6 +146,9 @@ def fit_threshold(
         gain=gain.mean,
         gain_low=gain.low,
         gain_high=gain.high,
+        held_out=score.mean,
+        held_out_low=score.low,
+        held_out_high=score.high,
     )
 
 

@@ -16,7 +16,9 @@ Differs from the paper:
   small difference means nothing.
 - The evidence rule of `ask` (an answer from documents that is too uncertain is not given) has no say here: the weighing
   takes its place, and `--floor` abstains.
-- The chances are fitted on short answers; with `--style cited` they are rougher.
+- The chances are fitted on short answers; with `--style cited` they are rougher. Under another retriever, number of
+  chunks or AIS score than they were fitted with they decide nothing: everything is looked up, documents answer, and a
+  warning says so. Over an index of another encoder it is refused.
 """
 
 from __future__ import annotations

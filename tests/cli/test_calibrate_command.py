@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,6 +111,26 @@ def test_the_same_as_json(tmp_path: Path) -> None:
     assert document["alpha"] is None
 
 
+def test_parts_that_are_not_fitted_stay(tmp_path: Path) -> None:
+    calibrate("q.jsonl", "--alpha")
+    first = stored(tmp_path)
+    calibrate("q.jsonl", "--budget", "0.5")
+    second = stored(tmp_path)
+    assert second.threshold.target == "budget 0.5"
+    assert second.alpha_line == first.alpha_line
+    done = calibrate("q.jsonl", "--alpha-only", "--limit", "10")
+    assert done.exit_code == 0, done.output
+    third = stored(tmp_path)
+    assert (third.threshold, third.verifier, third.odds) == (second.threshold, second.verifier, second.odds)
+    assert third.alpha_fitted_on.source == "q (10 questions)"
+    text = " ".join(done.stdout.split())
+    assert f"ask and tui use threshold {third.threshold.threshold:.3f} (q (50 questions))" in text
+    slope, intercept = third.alpha_line
+    assert f"--ais dynamic uses alpha = {slope:.3f} theta0 + {intercept:.3f} (q (10 questions))." in text
+    document = json.loads(calibrate("q.jsonl", "--alpha-only", "--json").stdout)
+    assert (document["calibrated"]["alpha_line"], document["alpha"]["kept"]) == ([slope, intercept], 3)
+
+
 def test_ask_uses_it_until_it_is_forgotten(tmp_path: Path) -> None:
     def plan():
         return plan_session(load_settings(flags={"models.answer": MODEL}))
@@ -151,6 +172,7 @@ def test_too_few_questions_are_refused_before_anything_is_asked(evaluator: Evalu
     [
         (("--budget", "0.5", "--target", "em"), "--budget and --target exclude each other"),
         (("--target", "acc"), "--target 'acc' is no target"),
+        (("--alpha-only", "--target", "em"), "--alpha-only chooses no threshold"),
     ],
 )
 def test_flags_that_make_no_sense(words: tuple[str, ...], message: str) -> None:
@@ -172,12 +194,14 @@ class Lamp:
         monkeypatch.setenv("ADAPTRAG_INDEX_DIR", str(folder / "indexes"))
         self._count = count
 
-    def write(self, *_: object, limit: int, **__: object) -> tuple[Written, ...]:
+    def write(
+        self, *_: object, limit: int, on_written: Callable[[Written], None], earlier: Sequence[Written], **__: object
+    ) -> None:
         self.calls += 1
-        return tuple(
-            Written(question=f"What is number {n}?", answer=str(n), document="lamp.md")
-            for n in range(min(limit, self._count))
-        )
+        for n in range(len(earlier), min(limit, self._count)):
+            on_written(
+                Written(question=f"What is number {n}?", answer=str(n), document="lamp.md", chunk=f"lamp.md#{n}")
+            )
 
 
 def test_without_data_the_model_writes_questions_once(
@@ -195,10 +219,29 @@ def test_without_data_the_model_writes_questions_once(
     fitted = stored(tmp_path)
     assert (fitted.labelled, fitted.source, fitted.encoder) == (False, "50 questions written from index plane", "plane")
     assert fitted.verifier.encoder == "plane"
+    refused = calibrate("--limit", "50")
+    assert (refused.exit_code, lamp.calls) == (2, 1)
+    assert "adaptrag-calibration holds questions that were written already (go on with --resume" in refused.stderr
     calibrate("--limit", "50", "--resume")
     assert lamp.calls == 1
+    calibrate("--limit", "55", "--resume")
+    assert lamp.calls == 2
+    assert len((tmp_path / "adaptrag-calibration" / "written.questions.jsonl").read_text().splitlines()) == 55
     row = next(r for r in plan_session(load_settings(flags={"models.answer": MODEL})).rows if r.name == "threshold")
-    assert row.origin == "calibrated on 50 questions written from index plane, which the model wrote itself"
+    assert row.origin == "calibrated on 55 questions written from index plane, which the model wrote itself"
+
+
+def test_the_folder_is_looked_at_before_questions_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lamp = Lamp(tmp_path / "lamp", monkeypatch, count=60)
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "manifest.json").write_text("{}")
+    done = calibrate("--out", "old")
+    assert (done.exit_code, lamp.calls) == (2, 0)
+    assert "old holds an evaluation already" in done.stderr
+    (tmp_path / "file").write_text("")
+    done = calibrate("--out", "file")
+    assert (done.exit_code, lamp.calls) == (2, 0)
+    assert "file cannot be a run's folder" in done.stderr
 
 
 def test_a_corpus_that_gives_too_few_questions_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

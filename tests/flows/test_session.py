@@ -7,9 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from adaptrag_cli.calibration import Calibrated, FittedThreshold, calibration_path, write_calibration
+from adaptrag_cli.calibration import (
+    Calibrated,
+    FittedThreshold,
+    FittedVerifier,
+    Logistic,
+    MeasuredWith,
+    calibration_path,
+    write_calibration,
+)
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
 from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted, check_laws
@@ -202,3 +211,79 @@ def test_a_calibration_of_another_file_is_not_used_and_that_is_told(opened: Open
     session = opened()
     assert session.options.threshold == find_entry(MODEL).calibration.threshold
     assert [w.code for w in session.warnings] == ["calibration_not_used"]
+
+
+def own_verifier(**changes: object) -> FittedVerifier:
+    even = Logistic(features=(), weights=(), means=(), scales=(), intercept=0.0)
+    verifier = FittedVerifier(
+        encoder="plane",
+        look_up="query",
+        skip_margin=0.1,
+        keep_margin=0.2,
+        draft=even,
+        before=even,
+        after=even,
+        draft_after=even,
+        measured_with=MEASURED_WITH,
+    )
+    return msgspec.structs.replace(verifier, **changes)
+
+
+MEASURED_WITH = MeasuredWith(retriever="dense", top_n=5, top_k=3, ais="cos")
+
+
+def calibrate_for(opened: Open, tmp_path: Path, **changes: object) -> None:
+    made = own_calibration(opened().load.file.fingerprint)
+    path = calibration_path(tmp_path / "models", MODEL)
+    write_calibration(path, msgspec.structs.replace(made, measured_with=MEASURED_WITH, **changes))
+
+
+def told(session: Session) -> list[str]:
+    return [w.message for w in session.warnings if w.code == "calibration_not_matching"]
+
+
+REMEDY = "; calibrate with these settings: adaptrag calibrate"
+
+
+@pytest.mark.parametrize(
+    ("flags", "warnings"),
+    [
+        ({}, []),
+        ({"ask__top_k": 3, "ask__style": "cited"}, []),
+        ({"ask__top_k": 5}, ["the threshold was calibrated with top_k 3 (now 5)"]),
+        (
+            {"ask__retriever": "sparse", "ask__top_n": 8, "ask__ais": "sum"},
+            ["the threshold was calibrated with retriever dense (now sparse), top_n 5 (now 8), ais cos (now sum)"],
+        ),
+        ({"ask__top_k": 5, "ask__threshold": 0.4}, []),  # the user's own word
+        ({"ask__top_k": 5, "ask__strategy": "always"}, []),
+    ],
+)
+def test_a_threshold_is_tied_to_what_it_was_measured_with(opened: Open, tmp_path: Path, flags, warnings):
+    calibrate_for(opened, tmp_path)
+    assert told(opened(**flags)) == [text + REMEDY for text in warnings]
+
+
+def test_a_calibration_over_another_encoder_is_told(opened: Open, tmp_path: Path):
+    calibrate_for(opened, tmp_path, encoder="another", alpha_line=(0.1, 0.4))
+    assert told(opened()) == ["the threshold was calibrated with encoder another (now plane)" + REMEDY]
+    assert told(opened(ask__ais="dynamic", ask__threshold=0.4)) == [
+        "the query weight was fitted with encoder another (now plane)" + REMEDY
+    ]
+
+
+def test_a_calibration_that_does_not_tell_its_settings_is_used_as_it_is(opened: Open, tmp_path: Path):
+    write_calibration(calibration_path(tmp_path / "models", MODEL), own_calibration(opened().load.file.fingerprint))
+    assert told(opened(ask__top_k=5)) == []
+
+
+def test_a_weighing_under_other_settings_decides_nothing(opened: Open, tmp_path: Path):
+    calibrate_for(opened, tmp_path, verifier=own_verifier())
+    fitting = opened(ask__strategy="dtr+verify", ask__ais="sum", ask__top_n=9)  # one path knows neither
+    assert (told(fitting), fitting.resources.verifier) == ([], own_verifier())
+    other = opened(ask__strategy="dtr+verify", ask__top_k=2)
+    assert told(other) == ["the weighing was fitted with top_k 3 (now 2), so everything is looked up" + REMEDY]
+    assert other.resources.verifier == own_verifier(skip_margin=1.0, keep_margin=1.0)
+    calibrate_for(opened, tmp_path, verifier=own_verifier(look_up="both"))
+    on_both = opened(ask__strategy="dtr+verify", ask__ais="sum")
+    assert told(on_both) == ["the weighing was fitted with ais cos (now sum), so everything is looked up" + REMEDY]

@@ -223,6 +223,15 @@ def test_a_calibration_comes_back_from_its_file(tmp_path):
     assert read_calibration(path) == calibrated()
 
 
+def test_files_of_before_read_and_are_written_as_they_were(tmp_path):
+    before = msgspec.json.decode(msgspec.json.encode(calibrated()))
+    assert before.keys() == {
+        *("format", "model", "model_fingerprint", "encoder", "source", "labelled", "questions", "question_digests"),
+        *("threshold", "odds", "verifier", "alpha_line", "created", "adaptrag_version"),
+    }
+    assert before["threshold"].keys() == {"threshold", "low", "high", "target", "gain", "gain_low", "gain_high"}
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": 1, "model": 3}'])
 def test_another_file_is_refused(tmp_path, text):
     path = tmp_path / "c.json"
