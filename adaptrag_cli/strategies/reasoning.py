@@ -130,6 +130,11 @@ class Thought:
         completion = ""
         if not self.is_concluded:
             use, max_tokens = self.use, self.use.options.conclusion_tokens
+            if not self.tokens_left:
+                yield WarningRaised(
+                    code="reasoning_cut",
+                    message=f"the chain of thought reached its {self.tokens} tokens without coming to an answer",
+                )
             written = f"{self.text.rstrip()}{SO_THE_ANSWER_IS}"
             prompt, shown = yield from fit_prompt(
                 self.chunks,
