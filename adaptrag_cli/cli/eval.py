@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -207,8 +206,9 @@ def _run(plan: Plan, *, resume: bool, as_json: bool) -> None:
         run_data = evaluate(plan, watcher, resume=resume)
     if as_json:
         from adaptrag_cli.evaluation.summary import as_document
+        from adaptrag_cli.render import json_text
 
-        print(json.dumps(as_document(run_data), ensure_ascii=False, indent=2))
+        print(json_text(as_document(run_data)))
         return
     from adaptrag_cli.report.terminal_form import print_tables
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,10 @@ from adaptrag_cli.cli.boundary import say
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, RunCancelled
-from adaptrag_cli.evaluation.pairwise import PairwiseRow, judge_pairs, pairs_to_judge, summarise_verdicts
-from adaptrag_cli.evaluation.results import RunData, read_run
+from adaptrag_cli.evaluation.pairwise import PairVerdict, PairwiseRow, judge_pairs, pairs_to_judge, summarise_verdicts
+from adaptrag_cli.evaluation.results import Result, RunData, read_run
 from adaptrag_cli.evaluation.statistics import Interval
+from adaptrag_cli.render import json_text
 from adaptrag_cli.terminal import printable
 
 _EVERY = 25
@@ -42,18 +44,37 @@ def judge_runs(first: str, second: str, settings: Settings, *, as_json: bool) ->
                 raise RunCancelled("stopped")
     finally:
         model.close()
-    rows = summarise_verdicts(verdicts)
+    cells = _by_cell(pairs, verdicts)
     if as_json:
-        document = {
-            "first": our_label,
-            "second": their_label,
-            "judge": settings.models.answer,
-            "rows": msgspec.to_builtins(rows),
-            "verdicts": msgspec.to_builtins(verdicts),
-        }
-        print(json.dumps(document, ensure_ascii=False, indent=2))
+        print(json_text(_as_document(cells, our_label, their_label, settings.models.answer)))
         return
-    _print(rows, our_label, their_label)
+    for cell, of_cell in cells.items():
+        title = f"{our_label} against {their_label}" + (f" ({cell})" if len(cells) > 1 else "")
+        _print(summarise_verdicts(of_cell), our_label, their_label, title)
+
+
+def _by_cell(pairs: Sequence[tuple[Result, Result]], verdicts: Sequence[PairVerdict]) -> dict[str, list[PairVerdict]]:
+    """The verdicts of each cell of the grid, in the runs' order: other models or settings are other comparisons."""
+    cells: dict[str, list[PairVerdict]] = {}
+    for (ours, _), verdict in zip(pairs, verdicts, strict=True):
+        cells.setdefault(ours.cell, []).append(verdict)
+    return cells
+
+
+def _as_document(cells: Mapping[str, Sequence[PairVerdict]], first: str, second: str, judge: str) -> dict[str, Any]:
+    return {
+        "first": first,
+        "second": second,
+        "judge": judge,
+        "rows": [
+            {"cell": cell, **msgspec.to_builtins(row)}
+            for cell, verdicts in cells.items()
+            for row in summarise_verdicts(verdicts)
+        ],
+        "verdicts": [
+            {"cell": cell, **msgspec.to_builtins(verdict)} for cell, verdicts in cells.items() for verdict in verdicts
+        ],
+    }
 
 
 def _open(name: str) -> tuple[RunData, str]:
@@ -68,12 +89,20 @@ def _open(name: str) -> tuple[RunData, str]:
     return run, labels[0]
 
 
-def _print(rows: tuple[PairwiseRow, ...], first: str, second: str) -> None:
+def _print(rows: Sequence[PairwiseRow], first: str, second: str, title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{first} against {second}", title_justify="left", box=None)
-    for name in ("set", "questions", f"{first} better", "equal", f"{second} better", "turned round", "same answer"):
+    table = Table(title=printable(title), title_justify="left", box=None)
+    for name in (
+        "set",
+        "questions",
+        f"{printable(first)} better",
+        "equal",
+        f"{printable(second)} better",
+        "turned round",
+        "same answer",
+    ):
         table.add_column(name, justify="left" if name == "set" else "right")
     for row in rows:
         table.add_row(
