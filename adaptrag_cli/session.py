@@ -215,8 +215,9 @@ def resources_of(
     judge: LanguageModel | None,
     retriever: Retriever | None,
     rule: EvidenceRule | None,
+    on_note: Callable[[str], None] = lambda _: None,
 ) -> Resources:
-    """Put what is loaded together for the plan's strategy.
+    """Put what is loaded together for the plan's strategy; `on_note` is told what takes time.
 
     Raises:
         AdaptRAGError: the reranker or the labels cannot be opened.
@@ -225,7 +226,11 @@ def resources_of(
     if "labels" in plan.strategy.uses and settings.ask.labels is not None:
         from adaptrag_cli.strategies.labels import read_labels
 
-        labels = read_labels(settings.ask.labels)
+        labels = read_labels(settings.ask.labels, model_fingerprint=model.info.fingerprint)
+        if "neighbours" in plan.strategy.uses and retriever is not None:
+            from adaptrag_cli.strategies.routers import embed_labelled
+
+            embed_labelled(labels, retriever, on_note)
     return Resources(
         model=model,
         retriever=retriever,
@@ -282,6 +287,7 @@ def open_session(
             judge=judge,
             retriever=opened.retriever if opened else None,
             rule=rule,
+            on_note=on_note,
         )
     except BaseException:
         model.close()

@@ -54,6 +54,7 @@ from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.events import Event, RunFailed, WarningRaised, encode_event
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
+from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session import (
@@ -67,7 +68,7 @@ from adaptrag_cli.session import (
 )
 from adaptrag_cli.session import Plan as SessionPlan
 from adaptrag_cli.strategies.base import Resources, unused_flags
-from adaptrag_cli.strategies.labels import read_labels
+from adaptrag_cli.strategies.labels import labels_of_another_model, read_labels
 
 _SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})
 """What fails for one question with these would fail for all."""
@@ -162,7 +163,7 @@ class _OpenCell:
         load = next(iter(self._session_plans.values())).load
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
         self._require_corpora()
-        self._require_other_labels()
+        self._require_other_labels(load.file)
         self._tell_warnings()
         self._lanes = load_models(load, plan.lanes, watcher.note)
         self._judges: dict[ModelLoad, LanguageModel] = {}
@@ -217,13 +218,16 @@ class _OpenCell:
         for model in (*self._lanes, *self._judges.values()):
             model.cancel()
 
-    def _require_other_labels(self) -> None:
+    def _require_other_labels(self, file: ModelFile) -> None:
         """Refuse labels that come from the questions that are asked: a table would flatter what uses them."""
         folder = self._settings.ask.labels
         users = [label for label, plan in self._session_plans.items() if "labels" in plan.strategy.uses]
         if not users or folder is None:
             return
-        labelled = {question_digest(question.query) for question in read_labels(folder).questions}
+        labels = read_labels(folder, model_fingerprint=file.fingerprint)
+        if labels.model_fingerprint != file.fingerprint:
+            self._watcher.note(f"warning: {labels_of_another_model(labels, file.name)}")
+        labelled = {question_digest(question.query) for question in labels.questions}
         asked = {question_digest(q.text) for question_set in self._plan.sets for q in question_set.questions}
         if labelled & asked:
             raise ConfigError(

@@ -237,6 +237,9 @@ class Labels:
 
     source: str
     questions: tuple[LabelledQuestion, ...]
+    model: str = ""
+    """Name of the model whose answers they judge; empty where that is not known."""
+    model_fingerprint: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ serves, whatever else it measured.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,26 +28,66 @@ class _Line(msgspec.Struct):
     meta: dict[str, Scalar]
 
 
-def read_labels(folder: Path) -> Labels:
-    """Label the questions that the run in `folder` asked both `never` and `always`.
+class _Cell(msgspec.Struct):
+    name: str
+    model: str
+    model_fingerprint: str
+
+
+class _Manifest(msgspec.Struct):
+    cells: tuple[_Cell, ...]
+
+
+def read_labels(folder: Path, *, model_fingerprint: str = "") -> Labels:
+    """Label the questions that the run in `folder` asked both `never` and `always`, in one cell of its grid.
+
+    What is right depends on model, encoder and settings, so cells are never mixed. Of several the only one of the model
+    that answers is taken.
+
+    Args:
+        model_fingerprint: of the model that answers.
 
     Raises:
-        ConfigError: there is no run, or it did not ask both.
+        ConfigError: there is no run, it did not ask both, or none of its cells is the one.
     """
-    path = folder / "results.jsonl"
+    by_cell: dict[str, dict[tuple[str, str], dict[str, _Line]]] = {}
+    for line in _lines(folder / "results.jsonl", folder):
+        found = by_cell.setdefault(line.cell, {}).setdefault((line.set, line.question_id), {})
+        found.setdefault(line.strategy, line)  # as a run that goes on reads it
+    labelled = {name: questions for name, found in by_cell.items() if (questions := _labelled(found))}
+    if not labelled:
+        raise ConfigError(f"{folder}: no question was asked both never and always", _HINT)
+    cell = _chosen([cell for cell in _cells(folder) if cell.name in labelled], folder, model_fingerprint)
+    return Labels(
+        source=str(folder),
+        questions=labelled[cell.name],
+        model=cell.model,
+        model_fingerprint=cell.model_fingerprint,
+    )
+
+
+def labels_of_another_model(labels: Labels, answering: str) -> str:
+    """What is wrong with labels that tell what another model knew, in words."""
+    return f"the labels of {labels.source} were made with {labels.model}, and {answering} answers"
+
+
+def _lines(path: Path, folder: Path) -> Iterator[_Line]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise ConfigError(f"{folder} holds no evaluation: {error.strerror}", _HINT) from error
     decoder = msgspec.json.Decoder(_Line)
-    by_question: dict[tuple[str, str, str], dict[str, _Line]] = {}
     for number, text in enumerate(lines[:-1], start=1):  # what a kill cut off has no newline and is not read
+        if not text.strip():
+            continue
         try:
-            line = decoder.decode(text)
-        except msgspec.DecodeError as error:
+            yield decoder.decode(text)
+        except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(f"{path}:{number}: not a result: {error}", _HINT) from error
-        by_question.setdefault((line.cell, line.set, line.question_id), {})[line.strategy] = line
-    questions = tuple(
+
+
+def _labelled(by_question: Mapping[tuple[str, str], Mapping[str, _Line]]) -> tuple[LabelledQuestion, ...]:
+    return tuple(
         LabelledQuestion(
             id=question_id,
             query=found["never"].query,
@@ -54,9 +95,28 @@ def read_labels(folder: Path) -> Labels:
             right_from_documents=found["always"].em > 0,
             facts=found["never"].meta,
         )
-        for (_, _, question_id), found in by_question.items()
+        for (_, question_id), found in by_question.items()
         if "never" in found and "always" in found
     )
-    if not questions:
-        raise ConfigError(f"{folder}: no question was asked both never and always", _HINT)
-    return Labels(source=str(folder), questions=questions)
+
+
+def _cells(folder: Path) -> tuple[_Cell, ...]:
+    path = folder / "manifest.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Manifest).cells
+    except OSError as error:
+        raise ConfigError(f"{folder} holds no evaluation: {error.strerror}", _HINT) from error
+    except (msgspec.DecodeError, ValueError) as error:
+        raise ConfigError(f"{path}: no manifest of this version: {error}", _HINT) from error
+
+
+def _chosen(cells: Sequence[_Cell], folder: Path, model_fingerprint: str) -> _Cell:
+    """The only cell, or the only one of the model that answers."""
+    fitting = cells if len(cells) == 1 else [cell for cell in cells if cell.model_fingerprint == model_fingerprint]
+    if len(fitting) != 1:
+        names = ", ".join(cell.name for cell in cells) or "none that its manifest names"
+        raise ConfigError(
+            f"{folder} has labels of several models or settings ({names}), and {len(fitting)} of them of this model",
+            _HINT,
+        )
+    return fitting[0]

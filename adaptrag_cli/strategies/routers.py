@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Candidate, DecisionMade, Event, Scalar, WarningRaised
+from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.answering import answer_from_chunks
-from adaptrag_cli.strategies.base import Answer, LabelledQuestion, Options, Resources
+from adaptrag_cli.strategies.base import Answer, LabelledQuestion, Labels, Options, Resources
 from adaptrag_cli.strategies.baselines import Always, Never
+from adaptrag_cli.strategies.labels import labels_of_another_model
 from adaptrag_cli.strategies.steps import answer_with_draft, draft_answer, measure_draft
 
 _LABELS_HINT = "give --labels RUN, the folder of an adaptrag eval run with --strategies never,always"
@@ -197,7 +199,18 @@ def _other_questions(query: str, use: Resources) -> Generator[Event, None, tuple
             code="labelled_question",
             message=f"the question is one of the labelled ones of {use.labels.source} and is left out of them",
         )
+    if use.labels.model_fingerprint not in {"", use.model.info.fingerprint}:
+        yield WarningRaised(
+            code="labels_of_another_model", message=labels_of_another_model(use.labels, use.model.info.name)
+        )
     return others
+
+
+def embed_labelled(labels: Labels, retriever: Retriever, on_note: Callable[[str], None]) -> None:
+    """Compute the vectors of all labelled questions, once, so that no question that is asked pays for them."""
+    on_note(f"embedding {len(labels.questions):,} labelled questions")
+    for question in labels.questions:
+        retriever.embed(question.query)
 
 
 def _nearest(query: str, labelled: Sequence[LabelledQuestion], use: Resources) -> list[LabelledQuestion]:

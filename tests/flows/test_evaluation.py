@@ -365,6 +365,26 @@ def test_labels_come_from_a_run_with_memory_and_documents(world: World):
         read_labels(world.folder / "memory")
 
 
+def test_labels_come_from_one_cell_and_the_first_line_of_a_question(world: World):
+    world.evaluate("never,always", cells=planning.parse_grid(["top_k=1,2"]))
+    folder = world.folder / "run"
+    of_model = read_run(folder).manifest.cells[0].model_fingerprint
+    with pytest.raises(ConfigError, match=r"labels of several models or settings \(top_k=1, top_k=2\), and 2 of them"):
+        read_labels(folder, model_fingerprint=of_model)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["cells"][1]["model_fingerprint"] = "sha256:other"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    expected = read_labels(folder, model_fingerprint=of_model)
+    assert len(expected.questions) == 4
+    assert expected.model_fingerprint == of_model
+    assert read_labels(folder, model_fingerprint="sha256:other").model_fingerprint == "sha256:other"
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    doubled = [{**json.loads(line), "em": 1.0, "query": "Another?"} for line in lines]
+    with (folder / "results.jsonl").open("a") as file:
+        file.write("\n" + "".join(f"{json.dumps(line)}\n\n" for line in doubled))
+    assert read_labels(folder, model_fingerprint=of_model) == expected
+
+
 def test_the_manifest_says_what_was_measured(world: World):
     manifest = read_run_after(world).manifest
     assert manifest.sets[0].questions == ("q1", "q2", "q3", "q4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -24,7 +25,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels, Options, Resources, load_strategy
-from adaptrag_cli.strategies.routers import log_popularity, popularity_limit, route_by_neighbours
+from adaptrag_cli.strategies.routers import embed_labelled, log_popularity, popularity_limit, route_by_neighbours
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
 from plane import PlaneEncoder, plane_index
@@ -387,3 +388,39 @@ def test_labels_without_popularity_are_refused(retriever):
     failed = run("popularity", retriever, [labelled("first question", "memory")], facts={"s_pop": 10})[-1]
     assert isinstance(failed, RunFailed)
     assert failed.message == "no labelled question has a known popularity"
+
+
+# --- what labels come from
+
+
+def test_labels_of_another_model_are_told(retriever):
+    labels = Labels(source="runs/past", questions=(labelled("Who lit it?", "memory", s_pop=10),), model="big")
+    for fingerprint, told in ((unsure_model().info.fingerprint, 0), ("", 0), ("sha256:big", 1)):
+        use = Resources(
+            model=unsure_model(),
+            retriever=retriever,
+            labels=replace(labels, model_fingerprint=fingerprint),
+            facts={"s_pop": 5},
+        )
+        events = list(engine.answer(engine.Run(query=QUERY, peek=False), load_strategy("popularity"), use))
+        messages = [e.message for e in events if isinstance(e, WarningRaised)]
+        assert messages == ["the labels of runs/past were made with big, and scripted answers"] * told
+
+
+def test_labelled_questions_are_embedded_before_any_is_asked(retriever, monkeypatch):
+    fresh = Retriever(retriever.store, retriever.encoder)
+    asked: list[str] = []
+    real = retriever.encoder.encode_queries
+
+    def counted(texts: Sequence[str]) -> object:
+        asked.extend(texts)
+        return real(texts)
+
+    monkeypatch.setattr(retriever.encoder, "encode_queries", counted)
+    questions = (labelled("first question", "memory"), labelled("second question", "documents"))
+    notes: list[str] = []
+    embed_labelled(Labels(source="runs/past", questions=questions), fresh, notes.append)
+    assert notes == ["embedding 2 labelled questions"]
+    assert asked == ["first question", "second question"]
+    run("skr-knn", fresh, questions)
+    assert asked == ["first question", "second question", QUERY]
