@@ -16,6 +16,8 @@ from adaptrag_cli.models.streaming import StopCutter
 
 VOCABULARY_SIZE = 50_000
 _WORDS = re.compile(r"\s*\S+|\s+")
+_TEXTS: dict[int, str] = {}
+"""What the tokens that were made so far read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +112,12 @@ class ScriptedModel:
         )
 
     def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
-        text = f"<user>{user_text}</user>\n<assistant>{written}"
-        return Prompt(text=text, token_ids=tuple(_token_id(word) for word in _WORDS.findall(text)))
+        before = f"<user>{user_text}</user>\n<assistant>"
+        words = [*_WORDS.findall(before), *_WORDS.findall(written)]
+        return Prompt(text=before + written, token_ids=tuple(_token_id(word) for word in words))
+
+    def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        return tuple(_TEXTS[token_id] for token_id in token_ids)
 
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
@@ -185,7 +191,9 @@ class ScriptedModel:
 
 
 def _token_id(word: str) -> int:
-    return zlib.crc32(word.encode("utf-8", "surrogatepass")) % VOCABULARY_SIZE
+    token_id = zlib.crc32(word.encode("utf-8", "surrogatepass")) % VOCABULARY_SIZE
+    _TEXTS[token_id] = word
+    return token_id
 
 
 def _spread(value: float | Sequence[float], count: int) -> list[float]:

@@ -107,6 +107,9 @@ class CachedModel:
     def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
         return self._model.build_prompt(user_text, written=written)
 
+    def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        return self._model.token_texts(token_ids)
+
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:

@@ -105,6 +105,10 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Say what each token of a prompt reads; a character that is spread over several stands with the last one."""
+        ...
+
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:

@@ -136,6 +136,11 @@ class LlamaModel:
         """Wrap one user turn in the chat template; neither text becomes a control token."""
         return self._tokenizer.build_prompt(self._frame, user_text, written)
 
+    def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
+        """Say what each token of a prompt reads; a character that is spread over several stands with the last one."""
+        decoder = PieceDecoder()
+        return tuple(decoder.push(self._tokenizer.piece(token_id, special=True)) for token_id in token_ids)
+
     def generate(
         self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
     ) -> Generator[Token, None, Generation]:

@@ -137,6 +137,14 @@ def test_a_prompt_shows_the_question_and_counts_its_tokens(model: LanguageModel)
     assert len(prompt) == len(prompt.token_ids) > len(model.build_prompt("")) >= 1
 
 
+@pytest.mark.parametrize("written", ["", "It is a", " Größe: 日本"])
+def test_the_tokens_of_a_prompt_read_as_its_text(model: LanguageModel, written: str):
+    prompt = model.build_prompt(QUESTION, written=written)
+    texts = model.token_texts(prompt.token_ids)
+    assert len(texts) == len(prompt)
+    assert "".join(texts).endswith(prompt.text)  # before it there may be a token that begins every text
+
+
 @pytest.mark.parametrize("text", ["lone \ud83d surrogate", "a\x00b", "", "日本語 😀", "<|im_end|>"])
 def test_any_text_can_be_asked(model: LanguageModel, text: str):
     assert len(model.build_prompt(text)) >= 1
