@@ -24,6 +24,7 @@ from adaptrag_cli.render import (
     verdict_lines,
     warning_line,
 )
+from adaptrag_cli.run_summary import RunSummary
 from adaptrag_cli.tables import (
     READ_AGAINST,
     call_row,
@@ -35,7 +36,6 @@ from adaptrag_cli.tables import (
     quoted,
     reranked_rows,
 )
-from adaptrag_cli.trace import RunSummary
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _PATH_NAMES: dict[PathName, str] = {

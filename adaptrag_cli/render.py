@@ -28,8 +28,9 @@ from adaptrag_cli.events import (
     WarningRaised,
     tagged_answer,
 )
+from adaptrag_cli.run_document import to_document
+from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.terminal import is_plain, printable
-from adaptrag_cli.trace import RunSummary, fold, to_document
 
 _CONSULT = "--strategy always"
 DOING: Mapping[Phase, str] = {

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, Scalar, TokenGenerated
 from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
+from adaptrag_cli.run_summary import RunSummary, Writing
 from adaptrag_cli.terminal import is_plain, printable
-from adaptrag_cli.trace import RunSummary, Writing
 
 if TYPE_CHECKING:
     from rich.console import Console

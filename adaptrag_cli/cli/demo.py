@@ -21,8 +21,8 @@ from adaptrag_cli.terminal import is_plain, printable
 if TYPE_CHECKING:
     from adaptrag_cli.demo.tour import Case, Row
     from adaptrag_cli.index.build import IndexReport
+    from adaptrag_cli.run_summary import RunSummary
     from adaptrag_cli.session import Session
-    from adaptrag_cli.trace import RunSummary
 
 _LABEL_WIDTH = 12
 _MAX_WIDTH = 100
@@ -97,7 +97,7 @@ def _ask(session: Session, case: Case, status: RunView) -> RunSummary:
         AdaptRAGError: the run failed, or the person stopped it.
     """
     from adaptrag_cli.events import PromptBuilt, RunFailed
-    from adaptrag_cli.trace import fold
+    from adaptrag_cli.run_summary import fold
 
     events = []
     with cancelling_on_interrupt(session.model.cancel) as interruption, closing(status):

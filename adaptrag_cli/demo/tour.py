@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from adaptrag_cli.events import AnswerSource, DecisionMade
 from adaptrag_cli.render import numbers_apart, seconds, source_line
-from adaptrag_cli.trace import RunSummary
+from adaptrag_cli.run_summary import RunSummary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from adaptrag_cli.errors import AdaptRAGError
 from adaptrag_cli.html_page import html_page
 from adaptrag_cli.render import talk_lines
+from adaptrag_cli.run_summary import RunSummary
 from adaptrag_cli.terminal import printable
-from adaptrag_cli.trace import RunSummary, TraceWriter
+from adaptrag_cli.trace import TraceWriter
 from adaptrag_cli.tui.record import Record
 
 _FONT_FACES = re.compile(r"@font-face\s*{[^}]*}\s*")

@@ -10,7 +10,7 @@ import msgspec
 from adaptrag_cli.errors import ExitCode
 from adaptrag_cli.events import AnyEvent, RunFailed, RunFinished, RunStarted
 from adaptrag_cli.render import decision_line
-from adaptrag_cli.trace import RunSummary, advance, fold
+from adaptrag_cli.run_summary import RunSummary, advance, fold
 
 Flags = Mapping[str, str | int | float | bool]
 

@@ -18,7 +18,7 @@ from adaptrag_cli.demo.tour import CASES, OWN_FOLDER, Case, Row, tell
 from adaptrag_cli.errors import DownloadError
 from adaptrag_cli.events import Event, WarningRaised
 from adaptrag_cli.models.catalogue import DEFAULT_ANSWER_MODEL, DEFAULT_ENCODER
-from adaptrag_cli.trace import fold
+from adaptrag_cli.run_summary import fold
 from index_fakes import HashEncoder
 
 RECORDED: Mapping[str, Callable[[], list[Event]]] = {

@@ -6,8 +6,9 @@ import pytest
 
 from adaptrag_cli import prompts
 from adaptrag_cli.events import GenerationFinished, PromptBuilt, RunFailed, RunFinished, WarningRaised
+from adaptrag_cli.run_document import to_document
+from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Options, Resources
-from adaptrag_cli.trace import fold, to_document
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with

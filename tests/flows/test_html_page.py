@@ -24,7 +24,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.html_figures import gauge, plane
 from adaptrag_cli.html_page import html_page
-from adaptrag_cli.trace import RunSummary, fold
+from adaptrag_cli.run_summary import RunSummary, fold
 
 VOID = {"meta"}
 HOSTILE = (

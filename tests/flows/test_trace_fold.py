@@ -26,7 +26,9 @@ from adaptrag_cli.events import (
     encode_event,
 )
 from adaptrag_cli.render import json_text
-from adaptrag_cli.trace import TraceWriter, fold, read_trace, to_document
+from adaptrag_cli.run_document import to_document
+from adaptrag_cli.run_summary import fold
+from adaptrag_cli.trace import TraceWriter, read_trace
 
 DOCUMENT_NAMES = [
     "query",
@@ -38,6 +40,8 @@ DOCUMENT_NAMES = [
     "decision",
     "draft",
     "pseudo_context",
+    "reasoning",
+    "rounds",
     "phases",
     "agreement",
     "paths",
@@ -125,7 +129,7 @@ def test_every_document_has_exactly_the_documented_names(name):
     document = to_document(fold(traces.ALL[name]()))
     assert list(document) == DOCUMENT_NAMES
     assert list(document["decision"]) == ["retrieve", "uncertainty", "threshold", "reason", "draft_odds"]
-    assert list(document["paths"]) == ["query", "pseudo_context", "expanded"]
+    assert list(document["paths"]) == ["query", "pseudo_context", "expanded", "reasoning"]
     assert list(document["counts"]) == [
         "llm_calls",
         "searches",
@@ -197,7 +201,7 @@ def test_the_document_of_a_skipped_run_has_a_peek_and_nothing_retrieved():
     }
     assert document["pseudo_context"] is None
     assert (document["selected"], document["candidates"]) == ([], [])
-    assert document["paths"] == {"query": [], "pseudo_context": [], "expanded": []}
+    assert document["paths"] == {"query": [], "pseudo_context": [], "expanded": [], "reasoning": []}
 
 
 def test_a_blank_draft_has_null_uncertainty_and_its_reason():

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 import traces
 from adaptrag_cli.events import RunStarted, Setting
-from adaptrag_cli.trace import RunSummary, fold
+from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.tui.screens.compare import CompareScreen
 
 

@@ -29,8 +29,8 @@ from adaptrag_cli.events import (
     WordMeasured,
 )
 from adaptrag_cli.render import DOING, scores, source_label, verdict_lines, warning_line
+from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.terminal import printable
-from adaptrag_cli.trace import RunSummary, fold
 from adaptrag_cli.tui.fitting import cut_end, cut_middle
 from adaptrag_cli.tui.flowing_text import FlowingText
 from adaptrag_cli.tui.messages import ChunkOpened

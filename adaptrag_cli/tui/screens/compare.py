@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from adaptrag_cli.render import peek_line, source_lines, verdict_lines
-from adaptrag_cli.trace import RunSummary
+from adaptrag_cli.run_summary import RunSummary
 from adaptrag_cli.tui.screens.dialog import plain
 
 Side = Literal["left", "right"]
