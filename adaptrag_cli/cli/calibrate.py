@@ -11,23 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
-from adaptrag_cli.cli.options import (
-    OUTPUT,
-    PLACES,
-    Ais,
-    ConfigFile,
-    ContextLength,
-    GpuLayers,
-    Index,
-    IndexDir,
-    Model,
-    ModelsDir,
-    RetrieverOption,
-    TopK,
-    TopN,
-    typed_flags,
-)
-from adaptrag_cli.config import load_settings
+from adaptrag_cli.cli.option_groups import CALIBRATED, settings_typed, taking
+from adaptrag_cli.cli.options import OUTPUT
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
 
@@ -43,6 +28,7 @@ _QUESTIONS = "Questions"
 _WRITTEN = "written.questions.jsonl"
 
 
+@taking(CALIBRATED)
 def calibrate(
     ctx: typer.Context,
     data: Annotated[
@@ -89,27 +75,13 @@ def calibrate(
     forget: Annotated[
         bool, typer.Option("--forget", help="Delete the model's calibration.", rich_help_panel=OUTPUT)
     ] = False,
-    retriever: RetrieverOption = None,
-    ais: Ais = None,
-    top_n: TopN = None,
-    top_k: TopK = None,
-    model: Model = None,
-    index: Index = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Encoder of the indexes that are built.", rich_help_panel=PLACES)
-    ] = None,
-    gpu_layers: GpuLayers = None,
-    context_length: ContextLength = None,
-    index_dir: IndexDir = None,
-    models_dir: ModelsDir = None,
-    config: ConfigFile = None,
 ) -> None:
     """Find out when this model should look things up: one pass over your questions, then threshold, odds and weighing.
 
     The result is kept beside the models and used by ask, tui and eval. Do not report numbers on the same questions.
     """
     with reporting_errors():
-        settings = load_settings(flags=typed_flags(ctx), config_file=config)
+        settings = settings_typed(ctx)
         if forget:
             _forget(settings)
             return

@@ -10,34 +10,8 @@ import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.default_command import DefaultCommandGroup
-from adaptrag_cli.cli.options import (
-    OUTPUT,
-    PLACES,
-    Agreement,
-    AgreementLimit,
-    Ais,
-    ConfigFile,
-    ContextLength,
-    ExcludeNumbers,
-    Floor,
-    Gate,
-    GpuLayers,
-    IndexDir,
-    JudgeModel,
-    Labels,
-    Model,
-    ModelsDir,
-    Neighbours,
-    Paths,
-    Reranker,
-    RetrieverOption,
-    SelectionOption,
-    Threshold,
-    Today,
-    TopK,
-    TopN,
-    typed_flags,
-)
+from adaptrag_cli.cli.option_groups import EVALUATED, settings_typed, taking
+from adaptrag_cli.cli.options import OUTPUT, ConfigFile, ContextLength, GpuLayers, JudgeModel, ModelsDir
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
@@ -64,6 +38,7 @@ eval_app = typer.Typer(
 
 
 @eval_app.command("run", epilog=_EPILOG)
+@taking(EVALUATED)
 def run(
     ctx: typer.Context,
     data: Annotated[
@@ -132,32 +107,6 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document instead of tables.", rich_help_panel=OUTPUT)
     ] = False,
-    threshold: Threshold = None,
-    retriever: RetrieverOption = None,
-    ais: Ais = None,
-    top_n: TopN = None,
-    top_k: TopK = None,
-    gate: Gate = None,
-    selection: SelectionOption = None,
-    paths: Paths = None,
-    agreement: Agreement = None,
-    agreement_limit: AgreementLimit = None,
-    exclude_numbers: ExcludeNumbers = None,
-    neighbours: Neighbours = None,
-    labels: Labels = None,
-    floor: Floor = None,
-    today: Today = None,
-    model: Model = None,
-    judge_model: JudgeModel = None,
-    reranker: Reranker = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Encoder of the indexes that are built.", rich_help_panel=PLACES)
-    ] = None,
-    gpu_layers: GpuLayers = None,
-    context_length: ContextLength = None,
-    index_dir: IndexDir = None,
-    models_dir: ModelsDir = None,
-    config: ConfigFile = None,
 ) -> None:
     """Ask question sets with several strategies, and set the numbers side by side.
 
@@ -173,7 +122,7 @@ def run(
                 f"--batch {batch}: more than {MAX_EQUAL_LANES} questions at once change numbers",
                 "add --allow-inexact if that does not matter",
             )
-        settings = load_settings(flags=typed_flags(ctx), config_file=config)
+        settings = settings_typed(ctx)
         specs = () if strategies == "all" else planning.parse_strategies(strategies)
         sets = planning.with_unique_names([planning.sampled(load_questions(path), limit, seed) for path in data])
         if not specs:
