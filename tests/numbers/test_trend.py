@@ -248,3 +248,8 @@ def test_a_trend_fires_before_entropy_is_high():
     # High entropy that does not change is no trend.
     flat = watch_trend(find_words([" a1", " b2", " c3", " d4", " e5"]), [2.6, 2.6, 2.6, 2.6, 2.6], 1.0)
     assert first_trigger(flat) is None
+
+
+def test_the_papers_weights_may_give_more_than_both_differences():
+    # d2H = 1.1, 1.3 with w = 1, .5: .5 * 1.3 + 1 * 1.1
+    assert measure_trend([1.2, 0.3, 0.5, 2.0], smoothing="literal")[3].smoothed == near(1.75)
