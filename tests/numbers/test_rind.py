@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from adaptrag_cli.stepwise.firing import first_trigger
+from adaptrag_cli.stepwise.firing import attention_received, first_trigger
 from adaptrag_cli.stepwise.rind import rind_scores, watch_rind
 from adaptrag_cli.stepwise.spans import find_sentences, find_words
 
@@ -23,6 +24,14 @@ def test_both_forms():
     assert rind_scores(H, A, words) == near((0.1, 0.0, 0.04, 0.4))
     # a = 2, .8, .4, .8
     assert rind_scores(H, A, words, mode="code") == near((0.4, 1.2, 0.16, 1.6))
+
+
+def test_attention_received_with_and_without_a_tokens_own_row():
+    heads = np.array([[[1, 0, 0], [0.6, 0.4, 0], [0.2, 0.5, 0.3]], [[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.7]]])
+    # Code: (1, .5, .3) and (1, .5, .7). Paper, j > i: (.6, .5, 0) and (.5, .2, 0).
+    assert attention_received(heads, later_only=False) == near((1.0, 0.5, 0.5))
+    assert attention_received(heads, later_only=True) == near((0.55, 0.35, 0.0))
+    assert attention_received(np.zeros((2, 0, 0)), later_only=True) == ()
 
 
 def test_the_codes_filter_comes_after_the_sentence_was_flagged():
