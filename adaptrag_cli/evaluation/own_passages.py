@@ -1,13 +1,15 @@
-"""A store that shows one question its own passages only, as benchmarks with a knowledge base per question demand."""
+"""Which rows of a store belong to a question: its own passages, where it has a knowledge base, and its gold."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.evaluation.store_view import StoreView
 from adaptrag_cli.index.store import Hit, Store
+from adaptrag_cli.retrieval import Retriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,14 +37,27 @@ class OwnPassages(StoreView):
 
     def dense_search(self, vector: NDArray[np.float32], n: int) -> tuple[Hit, ...]:
         """The n of the rows with the largest inner product."""
-        if not self._rows:
-            return ()
-        scores = (self._store.vectors(self._rows) @ vector).tolist()
-        ranked = sorted(zip(self._rows, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
-        return tuple(Hit(row=row, score=score) for row, score in ranked[:n])
+        return self._ranked((self._store.vectors(self._rows) @ vector).tolist(), n) if self._rows else ()
 
     def sparse_search(self, text: str, n: int) -> tuple[Hit, ...]:
         """The n of the rows with the largest positive BM25 score in the whole index."""
-        own = frozenset(self._rows)
-        hits = self._store.sparse_search(text, self._store.chunk_count)
-        return tuple(hit for hit in hits if hit.row in own)[:n]
+        return tuple(
+            hit for hit in self._ranked(self._store.sparse_scores(text, self._rows).tolist(), n) if hit.score > 0
+        )
+
+    def _ranked(self, scores: Sequence[float], n: int) -> tuple[Hit, ...]:
+        ranked = sorted(zip(self._rows, scores, strict=True), key=lambda hit: (-hit[1], hit[0]))
+        return tuple(Hit(row=row, score=score) for row, score in ranked[:n])
+
+
+def only_own(retriever: Retriever | None, question: Question, rows: Mapping[str, tuple[int, ...]]) -> Retriever | None:
+    """Narrow the search to the question's own passages where it has some."""
+    if retriever is None or not question.own_passages:
+        return retriever
+    own = [row for document in question.own_passages for row in rows.get(document, ())]
+    return Retriever(OwnPassages(retriever.store, own), retriever.encoder, deleted=retriever.deleted)
+
+
+def gold_chunks(store: Store, question: Question, rows: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    """Ids of the chunks of the question's gold passages."""
+    return tuple(store.chunk(row).chunk_id for document in question.gold_ids for row in rows.get(document, ()))

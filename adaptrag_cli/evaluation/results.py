@@ -11,15 +11,18 @@ recomputed from traces.
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from adaptrag_cli.disk import flush_to_disk, replace_durably
 from adaptrag_cli.errors import ConfigError
-from adaptrag_cli.events import AnswerSource, Record, Scalar, Setting
+from adaptrag_cli.events import AnswerSource, Event, Record, Scalar, Setting, encode_event
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -243,6 +246,24 @@ def read_results(folder: Path) -> tuple[Result, ...]:
                 raise ConfigError(f"{path}:{number}: not a result: {error}", _ANEW) from error
             results.setdefault(result.key, result)
     return tuple(results.values())
+
+
+def trace_path(cell: str, set_name: str, label: str, question_id: str) -> Path:
+    """Where a trace stands inside the run's folder."""
+    return Path(TRACES, *map(_file_name, (cell, set_name, label)), f"{_file_name(question_id)}.jsonl.gz")
+
+
+def write_events(path: Path, events: Sequence[Event]) -> None:
+    """Write a trace whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = b"".join(encode_event(event) + b"\n" for event in events)
+    replace_durably(path, gzip.compress(lines, mtime=0))
+
+
+def _file_name(text: str) -> str:
+    """A name that every file system takes; a digest keeps what was changed apart."""
+    plain = re.sub(r"[^A-Za-z0-9._=+-]", "_", text)[:80].strip(".") or "_"
+    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def drop_torn_line(path: Path) -> None:

@@ -7,30 +7,24 @@ model decode them together (`models/lanes.py`).
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from adaptrag_cli import engine
 from adaptrag_cli.calibration import overlap, question_digest
-from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
-from adaptrag_cli.evaluation.own_passages import OwnPassages, rows_by_document
+from adaptrag_cli.evaluation.own_passages import gold_chunks, only_own, rows_by_document
 from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.evaluation.results import (
     RESULTS,
-    TRACES,
     Cell,
     Result,
     ResultLog,
@@ -39,6 +33,8 @@ from adaptrag_cli.evaluation.results import (
     drop_torn_line,
     read_results,
     read_run,
+    trace_path,
+    write_events,
     write_manifest,
 )
 from adaptrag_cli.evaluation.resume import (
@@ -51,7 +47,7 @@ from adaptrag_cli.evaluation.resume import (
     require_same_settings,
 )
 from adaptrag_cli.evaluation.scoring import score_run
-from adaptrag_cli.events import Event, RunFailed, WarningRaised, encode_event
+from adaptrag_cli.events import Event, RunFailed, WarningRaised
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.files import ModelFile
@@ -269,13 +265,13 @@ class _OpenCell:
             lane.use.model.forget()  # so that a run costs what it costs alone
             if lane.use.judge is not None:
                 lane.use.judge.forget()
-            use = replace(lane.use, facts=question.meta, retriever=_own(lane.use.retriever, question, rows))
+            use = replace(lane.use, facts=question.meta, retriever=only_own(lane.use.retriever, question, rows))
             run = engine.Run(query=question.text, settings=strategy.plan.rows, warnings=strategy.warnings, peek=False)
             runs.append(engine.answer(run, strategy.plan.strategy, use, clock=lane.clock))
         for question, events in zip(questions, self._in_lock_step(runs), strict=True):
             self._require_possible(strategy, events)
-            trace = self._trace_path(question_set, strategy.spec, question)
-            _write_trace(self._plan.out / trace, events)
+            trace = trace_path(self._name, question_set.name, strategy.spec.label, question.id)
+            write_events(self._plan.out / trace, events)
             result = score_run(
                 events,
                 question,
@@ -284,7 +280,9 @@ class _OpenCell:
                 label=strategy.spec.label,
                 trace=str(trace),
             )
-            result = msgspec.structs.replace(result, gold_chunks=_gold_chunks(question, rows, strategy.lanes[0].use))
+            retriever = strategy.lanes[0].use.retriever
+            if retriever is not None:
+                result = msgspec.structs.replace(result, gold_chunks=gold_chunks(retriever.store, question, rows))
             log.append(result)
             self._watcher.answered(result)
 
@@ -396,34 +394,3 @@ class _OpenCell:
 
     def _key(self, question_set: QuestionSet, spec: StrategySpec, question: Question) -> tuple[str, str, str, str]:
         return (self._name, question_set.name, spec.label, question.id)
-
-    def _trace_path(self, question_set: QuestionSet, spec: StrategySpec, question: Question) -> Path:
-        name = f"{_file_name(question.id)}.jsonl.gz"
-        return Path(TRACES) / _file_name(self._name) / _file_name(question_set.name) / _file_name(spec.label) / name
-
-
-def _gold_chunks(question: Question, rows: Mapping[str, tuple[int, ...]], use: Resources) -> tuple[str, ...]:
-    if use.retriever is None:
-        return ()
-    store = use.retriever.store
-    return tuple(store.chunk(row).chunk_id for document in question.gold_ids for row in rows.get(document, ()))
-
-
-def _own(retriever: Retriever | None, question: Question, rows: Mapping[str, tuple[int, ...]]) -> Retriever | None:
-    """Narrow the search to the question's own passages where it has some."""
-    if retriever is None or not question.own_passages:
-        return retriever
-    own = [row for document in question.own_passages for row in rows.get(document, ())]
-    return Retriever(OwnPassages(retriever.store, own), retriever.encoder, deleted=retriever.deleted)
-
-
-def _file_name(text: str) -> str:
-    """A name that every file system takes; a digest keeps what was changed apart."""
-    plain = re.sub(r"[^A-Za-z0-9._=+-]", "_", text)[:80].strip(".") or "_"
-    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def _write_trace(path: Path, events: Sequence[Event]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = b"".join(encode_event(event) + b"\n" for event in events)
-    replace_durably(path, gzip.compress(lines, mtime=0))

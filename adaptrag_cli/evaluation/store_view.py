@@ -54,6 +54,9 @@ class StoreView:
     def sparse_search(self, text: str, n: int) -> tuple[Hit, ...]:
         return self._store.sparse_search(text, n)
 
+    def sparse_scores(self, text: str, rows: Sequence[int]) -> NDArray[np.float64]:
+        return self._store.sparse_scores(text, rows)
+
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
         return self._store.vectors(rows)
 

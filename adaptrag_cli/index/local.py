@@ -104,6 +104,10 @@ class LocalStore:
         """The n rows with the largest positive BM25 score. An index of one or two chunks has none."""
         return _hits(*self._sparse.search(tokenise(text), n))
 
+    def sparse_scores(self, text: str, rows: Sequence[int]) -> NDArray[np.float64]:
+        """BM25 of some rows, by the statistics of all."""
+        return self._sparse.scores(tokenise(text))[list(rows)]
+
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
         """Stored unit vectors, shape (len(rows), dimension)."""
         return self._dense.vectors[np.asarray(rows, dtype=np.int64)]

@@ -77,6 +77,10 @@ class Store(Protocol):
         """The n rows with the largest positive BM25 score."""
         ...
 
+    def sparse_scores(self, text: str, rows: Sequence[int]) -> NDArray[np.float64]:
+        """BM25 of some rows, by the statistics of all, shape (len(rows),)."""
+        ...
+
     def vectors(self, rows: Sequence[int]) -> NDArray[np.float32]:
         """Stored unit vectors, shape (len(rows), dimension)."""
         ...
