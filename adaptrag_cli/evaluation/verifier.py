@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from adaptrag_cli.calibration import FittedVerifier, Logistic
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.results import Result, RunData
-from adaptrag_cli.events import AnswerSource, Candidate, ChunksSelected, Event, EvidenceJudged
+from adaptrag_cli.events import AnswerSource, ChunksSelected, Event, EvidenceJudged
 from adaptrag_cli.strategies.weighing import (
     AFTER,
     AFTER_BOTH,
@@ -347,8 +347,4 @@ def _example(run: RunData, never: Result, always: Result, both: Result) -> Examp
 
 def _kept(events: Sequence[Event]) -> list[Seen]:
     selected = [event for event in events if isinstance(event, ChunksSelected)]
-    return [_seen(c) for c in selected[-1].candidates if c.kept] if selected else []
-
-
-def _seen(chunk: Candidate) -> Seen:
-    return Seen(text=f"{chunk.title}\n{chunk.text}", query_score=chunk.query_score, ais_score=chunk.ais_score)
+    return [Seen.of(c) for c in selected[-1].candidates if c.kept] if selected else []

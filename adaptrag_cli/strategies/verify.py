@@ -108,7 +108,7 @@ class DecideRetrieveVerify:
             peek.seen,
             answer=answer.text if answered else "",
             answer_uncertainty=answer_uncertainty,
-            kept=[_seen(chunk) for chunk in kept],
+            kept=[Seen.of(chunk) for chunk in kept],
         )
         draft_chance = verifier.draft_after.chance(features)
         found = verifier.after.chance(features) if answered else None
@@ -186,10 +186,6 @@ def _answer(
         if isinstance(event, EvidenceJudged):
             uncertainty = event.answer_uncertainty
         yield event
-
-
-def _seen(chunk: Candidate) -> Seen:
-    return Seen(text=f"{chunk.title}\n{chunk.text}", query_score=chunk.query_score, ais_score=chunk.ais_score)
 
 
 def _reason(retrieve: bool, draft: float, documents: float, floor: float) -> str:

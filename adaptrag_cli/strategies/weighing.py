@@ -9,9 +9,10 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from adaptrag_cli.answers import contains_words, normalise_answer, same_answer, token_f1
-from adaptrag_cli.events import AnswerSource
+from adaptrag_cli.events import AnswerSource, Candidate
 
 DRAFT = ("draft_uncertainty", "draft_is_closed", "draft_fits")
 BEFORE = (*DRAFT, "query_similarity", "draft_in_chunks")
@@ -39,6 +40,11 @@ class Seen:
     query_score: float
     """Inner product with the query vector."""
     ais_score: float | None = None
+
+    @classmethod
+    def of(cls, chunk: Candidate) -> Self:
+        """A candidate as the weighing sees it."""
+        return cls(text=f"{chunk.title}\n{chunk.text}", query_score=chunk.query_score, ais_score=chunk.ais_score)
 
 
 def draft_features(query: str, draft: str, uncertainty: float | None) -> dict[str, float]:
