@@ -15,7 +15,7 @@ from adaptrag_cli.events import (
     Record,
     RunFinished,
 )
-from adaptrag_cli.run_summary import Round, RunSummary, Writing
+from adaptrag_cli.run_summary import ReasoningCall, Round, RunSummary, Writing
 
 
 def to_document(run: RunSummary) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "draft": _writing_document(run.writings.get("draft")),
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
         "reasoning": run.reasoning or None,
+        "reasoning_calls": [_reasoning_call_document(call) for call in run.reasoning_calls],
         "rounds": [_round_document(each) for each in run.rounds],
         "phases": {phase: _call_document(writing) for phase, writing in run.writings.items()},
         "agreement": _pick(run.agreement, _AGREEMENT_FIELDS) if run.agreement else None,
@@ -65,6 +66,16 @@ _PATH_FIELDS = ("chunk_id", "document", "location", "rank", "score")
 _SCORE_FIELDS = ("query_score", "pseudo_context_score", "ais_score", "rank")
 _SELECTED_FIELDS = ("chunk_id", "document", "location", "text", *_SCORE_FIELDS)
 _CANDIDATE_FIELDS = (*_SELECTED_FIELDS, "title", "paths", "query_angle", "pseudo_context_angle", "kept")
+_WORD_FIELDS = (
+    "text",
+    "entropy",
+    "first_difference",
+    "second_difference",
+    "attention",
+    "value",
+    "threshold",
+    "fires",
+)
 _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reason")
 
 
@@ -75,11 +86,21 @@ def _decision_document(decision: DecisionMade | None) -> dict[str, Any] | None:
     return {**_pick(decision, _DECISION_FIELDS), "draft_odds": _pick(odds, _ODDS_FIELDS) if odds else None}
 
 
+def _reasoning_call_document(call: ReasoningCall) -> dict[str, Any]:
+    return {
+        "kept": call.kept,
+        "discarded": call.discarded,
+        "reason": call.cut_reason,
+        "words": [_pick(word, _WORD_FIELDS) for word in call.words],
+    }
+
+
 def _round_document(each: Round) -> dict[str, Any]:
     query = each.query
     return {
         "decision": _pick(each.decision, _DECISION_FIELDS),
         "kept": each.kept,
+        "word": _pick(each.word, _WORD_FIELDS) if each.word else None,
         "discarded": each.discarded,
         "query": {
             "method": query.method,

@@ -54,12 +54,48 @@ class Writing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReasoningCall:
+    """A call that wrote a part of the chain of thought, the words that were watched in it, and where it was cut."""
+
+    writing: Writing = field(default_factory=Writing)
+    words: tuple[WordMeasured, ...] = ()
+    cut: int | None = None
+    """The first token that was discarded; None where all of them stand."""
+    cut_reason: str = ""
+
+    @property
+    def kept_tokens(self) -> tuple[TokenGenerated, ...]:
+        return self.writing.tokens[: self.cut]
+
+    @property
+    def discarded_tokens(self) -> tuple[TokenGenerated, ...]:
+        return () if self.cut is None else self.writing.tokens[self.cut :]
+
+    @property
+    def kept(self) -> str:
+        return _text(self.kept_tokens)
+
+    @property
+    def discarded(self) -> str:
+        return _text(self.discarded_tokens)
+
+    @property
+    def firing_word(self) -> WordMeasured | None:
+        """The word because of which it was looked up."""
+        return next((word for word in self.words if word.fires), None)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """One look-up: the decision that asked for it, what was searched for and what was found."""
 
     decision: DecisionMade
+    calls: int
+    """How many calls had written the chain of thought when it was looked up."""
     kept: str
-    """The chain of thought as it stood when it was looked up, without what was discarded; empty where there is none."""
+    """The chain of thought as it stood then, without what was discarded; empty where there is none."""
+    word: WordMeasured | None = None
+    """The word that asked for it, where words are watched."""
     discarded: str = ""
     """What was cut off for it."""
     query: QueryBuilt | None = None
@@ -72,7 +108,8 @@ class Round:
 class RunSummary:
     """A run as a whole. Of things that happen several times (a phase, a path), the last one stands.
 
-    Methods that look up while they reason go through `rounds`, and all calls together write `reasoning`.
+    Every look-up is one of the `rounds`. Of methods that look up while they write, all `reasoning_calls` together write
+    the chain of thought.
     """
 
     started: RunStarted
@@ -80,11 +117,7 @@ class RunSummary:
     pseudo_context: str | None = None
     uncertainty: UncertaintyMeasured | None = None
     """The last one that was measured."""
-    reasoning_calls: tuple[tuple[str, ...], ...] = ()
-    """The texts of the tokens that each call of the chain of thought wrote and kept."""
-    watched: tuple[WordMeasured, ...] = ()
-    cut_off: str = ""
-    """What was discarded since the last decision."""
+    reasoning_calls: tuple[ReasoningCall, ...] = ()
     rounds: tuple[Round, ...] = ()
     agreement: AgreementMeasured | None = None
     decision: DecisionMade | None = None
@@ -103,7 +136,12 @@ class RunSummary:
     @property
     def reasoning(self) -> str:
         """The chain of thought without what was discarded; empty where there is none."""
-        return "".join(text for call in self.reasoning_calls for text in call)
+        return "".join(call.kept for call in self.reasoning_calls)
+
+    @property
+    def looks_up_while_writing(self) -> bool:
+        """Whether it was searched for what had been written so far."""
+        return any(each.query is not None for each in self.rounds)
 
     @property
     def selection(self) -> ChunksSelected | None:
@@ -166,16 +204,16 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
         case UncertaintyMeasured():
             return replace(run, uncertainty=event)
         case WordMeasured():
-            return replace(run, watched=(*run.watched, event))
+            return _watch(run, event)
         case TokensDiscarded():
             return _discard(run, event)
         case QueryBuilt():
-            return _in_round(run, query=event)
+            return _begin_search(run, event)
         case AgreementMeasured():
             return replace(run, agreement=event)
         case DecisionMade():
-            opened = (Round(decision=event, kept=run.reasoning, discarded=run.cut_off),) if event.retrieve else ()
-            return replace(run, decision=event, rounds=(*run.rounds, *opened), cut_off="")
+            run = replace(run, decision=event)
+            return _open_round(run, event) if event.retrieve else run
         case PseudoContextWritten():
             return replace(run, pseudo_context=event.text)
         case PathRetrieved():
@@ -202,21 +240,50 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
     raise TypeError(f"no place in a summary for {type(event).__name__}")
 
 
-def _reason(run: RunSummary, event: Event) -> RunSummary:
+def _reason(run: RunSummary, event: PromptBuilt | TokenGenerated | GenerationFinished | GenerationReused) -> RunSummary:
     calls = run.reasoning_calls
-    match event:
-        case PromptBuilt():
-            return replace(run, reasoning_calls=(*calls, ()))
-        case TokenGenerated() if calls:
-            return replace(run, reasoning_calls=(*calls[:-1], (*calls[-1], event.text)))
-    return run
+    if isinstance(event, PromptBuilt | GenerationReused) or not calls:
+        return replace(run, reasoning_calls=(*calls, ReasoningCall(writing=_write(Writing(), event))))
+    return _in_call(run, writing=_write(calls[-1].writing, event))
+
+
+def _watch(run: RunSummary, event: WordMeasured) -> RunSummary:
+    if event.phase != "reasoning" or not run.reasoning_calls:
+        return run
+    return _in_call(run, words=(*run.reasoning_calls[-1].words, event))
 
 
 def _discard(run: RunSummary, event: TokensDiscarded) -> RunSummary:
-    calls = run.reasoning_calls
-    if event.phase != "reasoning" or not calls:
+    if event.phase != "reasoning" or not run.reasoning_calls:
         return run
-    return replace(run, reasoning_calls=(*calls[:-1], calls[-1][: event.from_step]), cut_off=event.text)
+    run = _in_call(run, cut=event.from_step, cut_reason=event.reason)
+    is_told_late = run.rounds and run.rounds[-1].calls == len(run.reasoning_calls)
+    return _in_round(run, kept=run.reasoning, discarded=run.reasoning_calls[-1].discarded) if is_told_late else run
+
+
+def _in_call(run: RunSummary, **changed: Any) -> RunSummary:
+    *before, last = run.reasoning_calls
+    return replace(run, reasoning_calls=(*before, replace(last, **changed)))
+
+
+def _open_round(run: RunSummary, decision: DecisionMade) -> RunSummary:
+    last = run.reasoning_calls[-1] if run.reasoning_calls else ReasoningCall()
+    opened = Round(
+        decision=decision,
+        calls=len(run.reasoning_calls),
+        kept=run.reasoning,
+        word=last.firing_word,
+        discarded=last.discarded,
+    )
+    return replace(run, rounds=(*run.rounds, opened))
+
+
+def _begin_search(run: RunSummary, query: QueryBuilt) -> RunSummary:
+    """Each query is a look-up of its own: one decision may ask for several."""
+    if run.rounds and run.rounds[-1].query is not None:
+        last = run.rounds[-1]
+        run = replace(run, rounds=(*run.rounds, replace(last, query=None, paths={}, selection=None)))
+    return _in_round(run, query=query)
 
 
 def _in_round(run: RunSummary, **found: Any) -> RunSummary:
@@ -236,3 +303,7 @@ def _write(before: Writing, event: PromptBuilt | TokenGenerated | GenerationFini
             return replace(before, text=event.text, finished=event)
         case GenerationReused():
             return Writing(text=event.text, is_reused=True)
+
+
+def _text(tokens: Iterable[TokenGenerated]) -> str:
+    return "".join(token.text for token in tokens)

@@ -26,6 +26,7 @@ from adaptrag_cli.events import (
     PathRetrieved,
     PromptBuilt,
     PseudoContextWritten,
+    QueryBuilt,
     RankedChunk,
     RunFailed,
     RunFinished,
@@ -34,12 +35,16 @@ from adaptrag_cli.events import (
     Setting,
     StageTime,
     TokenGenerated,
+    TokensDiscarded,
     UncertaintyMeasured,
     WarningRaised,
+    WeightedWord,
+    WordMeasured,
     check_laws,
 )
 
 STEP_MS = 100.0
+TRIGGER = 1.0
 NOT_TOLD = "The documents do not tell."
 
 
@@ -81,6 +86,8 @@ def _settings(strategy: str, style: str) -> tuple[Setting, ...]:
         rows.append(Setting(name="paths", value="both", origin=own))
     if strategy == "dtr+verify":
         rows.append(Setting(name="top_n", value=5, origin=own))
+    if strategy == "etc":
+        return (Setting(name="trigger", value=TRIGGER, origin=own), Setting(name="top_k", value=2, origin=own))
     if strategy == "dtr":
         rows.insert(0, Setting(name="threshold", value=0.3, origin="measured for this model"))
     return tuple(rows)
@@ -438,6 +445,144 @@ def verify(*, chosen: str = "documents") -> list[Event]:
 def verify_keeps_the_draft() -> list[Event]:
     """Looked up, and the draft is given all the same."""
     return verify(chosen="draft")
+
+
+def reasoned(*tokens: tuple[str, float], chunk_ids: tuple[str, ...] = ()) -> list[Event]:
+    """A call that writes a part of a chain of thought; each token has its own entropy."""
+    return [
+        msgspec.structs.replace(event, entropy=tokens[event.step][1]) if isinstance(event, TokenGenerated) else event
+        for event in written("reasoning", *(text for text, _ in tokens), chunk_ids=chunk_ids, prompt_tokens=90)
+    ]
+
+
+def watched(*words: tuple[int, str, float, float | None, float | None, float | None]) -> list[Event]:
+    """Words of one token: its step, the word, H, dH, d2H and the smoothed value."""
+    return [
+        WordMeasured(
+            phase="reasoning",
+            first_step=step,
+            step=step,
+            text=text,
+            entropy=entropy,
+            first_difference=first,
+            second_difference=second,
+            value=value,
+            threshold=TRIGGER,
+            fires=value is not None and value >= TRIGGER,
+        )
+        for step, text, entropy, first, second, value in words
+    ]
+
+
+def looked_up_at(word: str, value: float, cut: int, discarded: str, *query: tuple[str, float], found) -> list[Event]:
+    """The end of a call is discarded, attention builds a query, and what it finds is kept."""
+    reason = f'unsure at "{word}"'
+    return [
+        TokensDiscarded(phase="reasoning", from_step=cut, text=discarded, reason=reason),
+        DecisionMade(retrieve=True, uncertainty=value, threshold=TRIGGER, reason=reason),
+        QueryBuilt(
+            method="attention",
+            text=" ".join(text for text, _ in query),
+            words=tuple(WeightedWord(text=text, weight=weight) for text, weight in query),
+        ),
+        PathRetrieved(
+            path="reasoning",
+            retriever="sparse",
+            query_text=" ".join(text for text, _ in query),
+            chunks=tuple(ranked(number, rank, score) for rank, (number, score) in enumerate(found, start=1)),
+        ),
+        ChunksSelected(
+            score_name="reasoning",
+            candidates=tuple(
+                scored(number, rank, 0.8 - 0.1 * rank, None, kept=True, paths=("reasoning",))
+                for rank, (number, _) in enumerate(found, start=1)
+            ),
+        ),
+    ]
+
+
+def looked_up_twice() -> list[Event]:
+    """ETC: the trend of two words stops the chain of thought; what was found goes on with it, and it is concluded.
+
+    d2H of "22:00" is 1.9 - 0.2 = 1.7, smoothed .95 x 1.7 + .05 x .1 = 1.62; that of "6:00" is 2.1 - 0.1 = 2.
+    """
+    first, second = (("handbook.md#1", "handbook.md#3"), ("handbook.md#2", "handbook.md#1"))
+    return stamped(
+        [
+            started("etc", query="How long does quiet time last?"),
+            *reasoned(("Quiet", 0.1), (" time", 0.2), (" starts", 0.4), (" at", 0.3), (" 22:00", 2.3), (".", 0.1)),
+            *watched(
+                (0, "Quiet", 0.1, None, None, None),
+                (1, "time", 0.2, 0.1, None, None),
+                (2, "starts", 0.4, 0.2, 0.1, 0.1),
+                (4, "22:00", 2.3, 1.9, 1.7, 1.62),
+            ),
+            *looked_up_at(
+                "22:00",
+                1.62,
+                4,
+                " 22:00.",
+                ("quiet", 0.41),
+                ("time", 0.35),
+                ("starts", 0.12),
+                found=((1, 9.5), (3, 7.25)),
+            ),
+            *reasoned((" 21", 0.2), (":30", 0.1), (".", 0.1), chunk_ids=first),
+            *reasoned(
+                *((" The", 0.2), (" quiet", 0.2), (" ends", 0.3), (" at", 0.2), (" 6:00", 2.4), (", before", 1.5)),
+                *((" breakfast", 1.1), (".", 0.1)),
+            ),
+            *watched(
+                (1, "quiet", 0.2, None, None, None),
+                (2, "ends", 0.3, 0.1, None, None),
+                (4, "6:00", 2.4, 2.1, 2.0, 2.0),
+                (6, "breakfast", 1.1, -1.3, -3.4, -2.86),
+            ),
+            *looked_up_at(
+                "6:00", 2.0, 4, " 6:00, before breakfast.", ("quiet", 0.22), ("ends", 0.5), found=((2, 8.0), (1, 4.5))
+            ),
+            *reasoned((" 7", 0.3), (":00", 0.1), (".", 0.1), chunk_ids=second),
+            *reasoned((" That", 0.3), (" is", 0.1), (" nine", 0.2), (" and", 0.1), (" a half", 0.1), (" hours", 0.1)),
+            *watched(
+                (2, "nine", 0.2, None, None, None),
+                (4, "half", 0.1, -0.1, None, None),
+                (5, "hours", 0.1, 0.0, 0.1, 0.1),
+            ),
+            DecisionMade(retrieve=False, uncertainty=0.1, threshold=TRIGGER, reason="no word fires"),
+            *written("answer", "9.5", " hours", prompt_tokens=110),
+            msgspec.structs.replace(
+                finished(
+                    "9.5 hours",
+                    "documents",
+                    ("handbook.md#1", "handbook.md#3", "handbook.md#2"),
+                    llm_calls=6,
+                    searches=2,
+                    prompt_tokens=560,
+                    reused_tokens=24,
+                    generated_tokens=28,
+                ),
+                extraction="reasoned",
+            ),
+        ]
+    )
+
+
+def certain_while_writing() -> list[Event]:
+    """ETC: no word fires, so that the chain of thought is of the model's memory alone; it names its answer itself."""
+    return stamped(
+        [
+            started("etc", query="How long does quiet time last?"),
+            *reasoned(
+                ("So", 0.1), (" the", 0.1), (" answer", 0.1), (" is", 0.1), (" nine", 0.4), (" hours", 0.2), (".", 0.1)
+            ),
+            *watched((4, "nine", 0.4, None, None, None), (5, "hours", 0.2, -0.2, None, None)),
+            DecisionMade(retrieve=False, uncertainty=None, threshold=TRIGGER, reason="no word fires"),
+            msgspec.structs.replace(
+                finished("nine hours", "draft", llm_calls=1, prompt_tokens=90, reused_tokens=4, generated_tokens=7),
+                extraction="reasoned",
+            ),
+        ]
+    )
 
 
 def failed() -> list[Event]:

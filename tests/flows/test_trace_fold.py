@@ -16,11 +16,14 @@ from hypothesis import strategies as st
 import traces
 from adaptrag_cli.errors import AdaptRAGError, ConfigError
 from adaptrag_cli.events import (
+    ChunksSelected,
     DecisionMade,
     DraftOdds,
     GenerationReused,
+    QueryBuilt,
     RunStarted,
     TokenGenerated,
+    TokensDiscarded,
     WarningRaised,
     decode_event,
     encode_event,
@@ -41,6 +44,7 @@ DOCUMENT_NAMES = [
     "draft",
     "pseudo_context",
     "reasoning",
+    "reasoning_calls",
     "rounds",
     "phases",
     "agreement",
@@ -119,6 +123,63 @@ def test_a_second_call_of_a_phase_replaces_the_first():
 def test_a_fold_starts_with_run_started():
     with pytest.raises(ValueError, match="a run starts with run_started"):
         fold(traces.skipped()[1:])
+
+
+# --- rounds of methods that look up while they write
+
+
+def test_a_look_up_while_writing_is_a_round_with_all_that_led_to_it():
+    run = fold(traces.looked_up_twice())
+    first, second = run.rounds
+    assert (first.kept, first.discarded) == ("Quiet time starts at", " 22:00.")
+    assert (first.word.text, first.word.value, first.decision.uncertainty) == ("22:00", 1.62, 1.62)
+    assert (first.query.method, first.query.text) == ("attention", "quiet time starts")
+    assert [chunk.chunk_id for chunk in first.paths["reasoning"].chunks] == ["handbook.md#1", "handbook.md#3"]
+    assert [chunk.chunk_id for chunk in first.selection.candidates] == ["handbook.md#1", "handbook.md#3"]
+    assert second.kept == "Quiet time starts at 21:30. The quiet ends at"
+    assert (second.discarded, second.word.text) == (" 6:00, before breakfast.", "6:00")
+    assert [chunk.chunk_id for chunk in second.paths["reasoning"].chunks] == ["handbook.md#2", "handbook.md#1"]
+    assert (first.calls, second.calls) == (1, 3)
+    assert run.looks_up_while_writing and run.was_looked_up
+
+
+def test_the_chain_of_thought_is_what_the_calls_kept():
+    run = fold(traces.looked_up_twice())
+    assert run.reasoning == "Quiet time starts at 21:30. The quiet ends at 7:00. That is nine and a half hours"
+    assert [call.kept for call in run.reasoning_calls] == [
+        "Quiet time starts at",
+        " 21:30.",
+        " The quiet ends at",
+        " 7:00.",
+        " That is nine and a half hours",
+    ]
+    assert [call.cut for call in run.reasoning_calls] == [4, None, 4, None, None]
+    assert [word.text for word in run.reasoning_calls[2].words] == ["quiet", "ends", "6:00", "breakfast"]
+    assert run.writings["reasoning"].text == " That is nine and a half hours"  # of several calls the last
+
+
+def test_a_look_up_for_the_question_is_a_round_without_a_query():
+    run = fold(traces.retrieved())
+    (only,) = run.rounds
+    assert (only.query, only.kept, only.word, list(only.paths)) == (None, "", None, ["query", "pseudo_context"])
+    assert not run.looks_up_while_writing
+    assert fold(traces.skipped()).rounds == ()
+
+
+def test_what_is_discarded_after_the_decision_belongs_to_its_round():
+    events = traces.looked_up_twice()
+    cut = next(number for number, event in enumerate(events) if isinstance(event, TokensDiscarded))
+    events[cut], events[cut + 1] = events[cut + 1], events[cut]
+    assert fold(events).rounds == fold(traces.looked_up_twice()).rounds
+
+
+def test_each_query_of_one_decision_is_a_round():
+    events = traces.looked_up_twice()
+    at = next(number for number, event in enumerate(events) if isinstance(event, ChunksSelected)) + 1
+    run = fold([*events[:at], QueryBuilt(method="question", text="When?"), *events[at:]])
+    assert [each.query.text for each in run.rounds] == ["quiet time starts", "When?", "quiet ends"]
+    assert (run.rounds[1].kept, run.rounds[1].paths) == (run.rounds[0].kept, {})
+    assert run.rounds[1].decision == run.rounds[0].decision
 
 
 # --- the document of --json
@@ -202,6 +263,59 @@ def test_the_document_of_a_skipped_run_has_a_peek_and_nothing_retrieved():
     assert document["pseudo_context"] is None
     assert (document["selected"], document["candidates"]) == ([], [])
     assert document["paths"] == {"query": [], "pseudo_context": [], "expanded": [], "reasoning": []}
+
+
+def test_the_rounds_of_a_document():
+    document = to_document(fold(traces.looked_up_twice()))
+    word = {
+        "text": "22:00",
+        "entropy": 2.3,
+        "first_difference": 1.9,
+        "second_difference": 1.7,
+        "attention": None,
+        "value": 1.62,
+        "threshold": 1.0,
+        "fires": True,
+    }
+    assert document["rounds"][0] == {
+        "decision": {"retrieve": True, "uncertainty": 1.62, "threshold": 1.0, "reason": 'unsure at "22:00"'},
+        "kept": "Quiet time starts at",
+        "word": word,
+        "discarded": " 22:00.",
+        "query": {
+            "method": "attention",
+            "text": "quiet time starts",
+            "words": [
+                {"text": "quiet", "weight": 0.41},
+                {"text": "time", "weight": 0.35},
+                {"text": "starts", "weight": 0.12},
+            ],
+        },
+        "paths": {
+            "reasoning": [
+                {
+                    "chunk_id": "handbook.md#1",
+                    "document": "handbook.md",
+                    "location": "handbook.md:11-19",
+                    "rank": 1,
+                    "score": 9.5,
+                },
+                {
+                    "chunk_id": "handbook.md#3",
+                    "document": "handbook.md",
+                    "location": "handbook.md:31-39",
+                    "rank": 2,
+                    "score": 7.25,
+                },
+            ]
+        },
+        "selected": ["handbook.md#1", "handbook.md#3"],
+    }
+    assert document["reasoning"] == "Quiet time starts at 21:30. The quiet ends at 7:00. That is nine and a half hours"
+    call = document["reasoning_calls"][0]
+    assert (call["kept"], call["discarded"], call["reason"]) == ("Quiet time starts at", " 22:00.", 'unsure at "22:00"')
+    assert (len(call["words"]), call["words"][3]) == (4, word)
+    assert document["answer"] == "9.5 hours"
 
 
 def test_a_blank_draft_has_null_uncertainty_and_its_reason():
