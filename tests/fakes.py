@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from adaptrag_cli.errors import QueryTooLong, RunCancelled
 from adaptrag_cli.events import Alternative, StopReason
-from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
+from adaptrag_cli.models.base import Attention, Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.models.streaming import StopCutter
 
 VOCABULARY_SIZE = 50_000
@@ -76,6 +78,10 @@ class ScriptedModel:
     context_length: int = 4096
     calls: list[ScriptedCall] = field(default_factory=list)
     is_closed: bool = False
+    gives_attention: bool = True
+    attended: list[tuple[Prompt, tuple[int, ...]]] = field(default_factory=list)
+    """The calls of `attend`."""
+    _paid: list[tuple[str, Mapping[str, float]]] = field(default_factory=list)
     _rules: list[tuple[str, Reply]] = field(default_factory=list)
     _queue: deque[Reply] = field(default_factory=deque)
     _labels: list[tuple[str, Mapping[str, float]]] = field(default_factory=list)
@@ -109,6 +115,9 @@ class ScriptedModel:
             gpu_layers_requested="auto",
             gpu_layers_used=0,
             gpu_reason="a script needs no GPU",
+            capabilities=frozenset(
+                {"text", "logprobs", "entropy"} | ({"attention"} if self.gives_attention else set())
+            ),
         )
 
     def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
@@ -145,6 +154,30 @@ class ScriptedModel:
         return LabelScores(
             logprobs=tuple(found[label] for label in labels), prompt_tokens=len(prompt), reused_tokens=reused
         )
+
+    def pays(self, token: str, shares: Mapping[str, float]) -> ScriptedModel:
+        """Let every token that reads so pay these shares to the tokens before it, and the rest to itself.
+
+        Of equal tokens before it the last one is paid. Tokens without a script pay all to themselves.
+        """
+        self._paid.append((token, shares))
+        return self
+
+    def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
+        assert self.gives_attention, "a strategy asks only for what the model gives"
+        self.attended.append((prompt, tuple(continuation)))
+        texts = [text.strip() for text in self.token_texts([*prompt.token_ids, *continuation])]
+        first_row = len(prompt)
+        rows = np.zeros((len(continuation), len(texts)), dtype=np.float32)
+        for r, position in enumerate(range(first_row, len(texts))):
+            shares = next((shares for token, shares in self._paid if token == texts[position]), {})
+            for token, share in shares.items():
+                if token in texts[:position]:
+                    rows[r, position - 1 - texts[:position][::-1].index(token)] = share
+            rows[r, position] = 1 - rows[r].sum()
+        among = rows[:, first_row:]
+        later = np.tril(among, k=-1)
+        return Attention(rows=rows, first_row=first_row, received=among.max(axis=0), received_later=later.max(axis=0))
 
     def forget(self) -> None:
         self._cached = ()

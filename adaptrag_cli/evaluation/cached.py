@@ -20,6 +20,7 @@ from adaptrag_cli.evaluation.cache import EvaluationCache, digest
 from adaptrag_cli.evaluation.store_view import StoreView
 from adaptrag_cli.index.store import Hit, Store
 from adaptrag_cli.models.base import (
+    Attention,
     Encoder,
     EncoderFingerprint,
     Generation,
@@ -138,6 +139,11 @@ class CachedModel:
         scores = self._model.label_logprobs(prompt, labels)
         self._cache.put("labels", key, msgspec.msgpack.encode((time.monotonic() - started, scores)))
         return replace(scores, reused_tokens=reused)
+
+    def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
+        """What tokens attend to, computed anew each time."""
+        self._previous = (*prompt.token_ids, *continuation)
+        return self._model.attend(prompt, continuation, layer=layer)
 
     def forget(self) -> None:
         self._model.forget()

@@ -73,6 +73,20 @@ class LabelScores:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attention:
+    """What the last tokens of a text pay to all tokens up to themselves, in one layer, mean over heads."""
+
+    rows: NDArray[np.float32]
+    """(n_rows, n_keys): row r is what continuation token r pays; 0 behind itself. Each row sums to 1."""
+    first_row: int
+    """Position of the first row's token among the n_keys tokens: n_keys - n_rows."""
+    received: NDArray[np.float32]
+    """(n_rows,): mean over heads of the most that continuation token i receives from a row, its own included."""
+    received_later: NDArray[np.float32]
+    """(n_rows,): the same from later rows alone; 0 for the last token."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """What is known of a loaded model."""
 
@@ -127,6 +141,18 @@ class LanguageModel(Protocol):
             QueryTooLong: the prompt does not fit the context.
             RunCancelled: `cancel` was called.
             ModelError: the model gives no distribution, or the backend refuses.
+        """
+        ...
+
+    def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
+        """Evaluate a prompt and the tokens that go on from it, and say what these attend to in a layer (-1: the last).
+
+        The prompt may be empty: then the tokens stand alone.
+
+        Raises:
+            MissingCapability: the model does not list `attention` among its capabilities.
+            QueryTooLong: both together do not fit the context.
+            RunCancelled: `cancel` was called.
         """
         ...
 

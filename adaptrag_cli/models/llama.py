@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from adaptrag_cli.errors import ConfigError, ModelError, QueryTooLong
+from adaptrag_cli.errors import ConfigError, MissingCapability, ModelError, QueryTooLong
 from adaptrag_cli.events import Alternative, StopReason
-from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
+from adaptrag_cli.models.base import Attention, Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
 from adaptrag_cli.models.context import PART, NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
@@ -181,6 +181,10 @@ class LlamaModel:
         return LabelScores(
             logprobs=logprobs_of(self._context.logits(), first_ids), prompt_tokens=len(prompt), reused_tokens=reused
         )
+
+    def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
+        """Refuse: this model lists no `attention` among its capabilities."""
+        raise MissingCapability(f"model {self._info.name!r} gives no attention", "choose another with --model")
 
     def forget(self) -> None:
         """Empty this sequence's KV cache; a generation in progress is over."""
