@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.results import Result
-from adaptrag_cli.evaluation.statistics import Interval, mean_interval
+from adaptrag_cli.evaluation.statistics import Interval, mean_difference, mean_interval
 from adaptrag_cli.selection import ALPHA_LINE, angles, rank_candidates
 
 FOLDS = 5
@@ -77,15 +77,21 @@ def dual_searches(results: Sequence[Result]) -> tuple[DualSearch, ...]:
     return tuple(searches)
 
 
+def best_weight(query_score: float, pseudo_context_score: float) -> float | None:
+    """alpha* of a gold chunk, from its similarities to both texts; None where it lies on both."""
+    theta1, theta2 = float(angles(query_score)), float(angles(pseudo_context_score))
+    return theta2 / (theta1 + theta2) if theta1 + theta2 > 0.0 else None
+
+
 def best_weights(searches: Sequence[DualSearch]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """theta0 and alpha* of every gold chunk, shape (pairs,) each; where both angles are 0, alpha* is not defined."""
     points: list[tuple[float, float]] = []
     for search in searches:
         theta0 = float(angles(search.query_pseudo_similarity))
         for s1, s2, gold in zip(search.query_scores, search.pseudo_context_scores, search.gold, strict=True):
-            theta1, theta2 = float(angles(s1)), float(angles(s2))
-            if gold and theta1 + theta2 > 0.0:
-                points.append((theta0, theta2 / (theta1 + theta2)))
+            weight = best_weight(s1, s2) if gold else None
+            if weight is not None:
+                points.append((theta0, weight))
     table = np.asarray(points, dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
@@ -124,9 +130,9 @@ def fit_alpha(results: Sequence[Result], *, seed: int = 0) -> AlphaFit:
         pairs=len(theta0),
         questions=len(searches),
         kept=max(s.kept for s in searches),
-        recalls={name: _interval(values, seed) for name, values in found.items()},
+        recalls={name: _known(mean_interval(values, seed=seed)) for name, values in found.items()},
         differences={
-            name: _interval([a - b for a, b in zip(values, found["cos"], strict=True)], seed)
+            name: _known(mean_difference([a - b for a, b in zip(values, found["cos"], strict=True)], seed=seed))
             for name, values in found.items()
             if name != "cos"
         },
@@ -155,7 +161,6 @@ _SCORES: dict[str, tuple[str, Line | None]] = {
 }
 
 
-def _interval(values: Sequence[float], seed: int) -> Interval:
-    interval = mean_interval(values, seed=seed)
-    assert interval is not None
+def _known(interval: Interval | None) -> Interval:
+    assert interval is not None, "there are searches"
     return interval

@@ -1,15 +1,18 @@
 """Intervals and paired tests over questions. Deterministic for a seed.
 
-Intervals are percentile bootstraps over questions: 2,000 resamples, less those in which a statistic is undefined.
-scipy's function gives the same figures where all are defined, but has no place for undefined ones. Differences of
-right/wrong scores are tested by McNemar's exact test, of graded ones by a paired permutation test. Several comparisons
-with one reference are corrected by Holm.
+A mean of scores that are all 0 or 1 is a share, and has Wilson's score interval (E. B. Wilson 1927): it covers what it
+says for few questions, too, and does not shrink to nothing where all are right or all are wrong. Every other interval
+is a percentile bootstrap over questions: 2,000 resamples, less those in which a statistic is undefined. scipy's
+function gives the same figures where all are defined, but has no place for undefined ones. Differences of right/wrong
+scores are tested by McNemar's exact test, of graded ones by a paired permutation test. Several comparisons with one
+reference are corrected by Holm.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -32,7 +35,7 @@ Statistic = Callable[..., Floats]
 
 
 class Interval(Record, frozen=True, kw_only=True):
-    """A mean, or the statistic that its holder names, with its 95 % bootstrap interval."""
+    """A mean, or the statistic that its holder names, with its 95 % interval."""
 
     mean: float
     low: float
@@ -64,10 +67,20 @@ class Paired(Record, frozen=True, kw_only=True):
 
 
 def mean_interval(values: Sequence[float], *, seed: int = 0) -> Interval | None:
-    """Mean and interval; None of nothing.
+    """Mean of scores and interval, Wilson's where all are 0 or 1 and a bootstrap else; None of nothing.
 
-    One value, or equal ones, have no spread that a bootstrap could see: their interval is the value itself, which for
-    few questions promises too much.
+    One graded value, or equal ones, have no spread that a bootstrap could see: their interval is the value itself,
+    which for few questions promises too much.
+    """
+    if values and set(values) <= {0.0, 1.0}:
+        return _wilson(round(math.fsum(values)), len(values))
+    return mean_difference(values, seed=seed)
+
+
+def mean_difference(values: Sequence[float], *, seed: int = 0) -> Interval | None:
+    """Mean of paired differences and bootstrap interval, whatever their values; None of nothing.
+
+    A difference is no share even where all are 0 or 1, so that Wilson's interval is not for it.
     """
     if not values:
         return None
@@ -129,6 +142,19 @@ def median_and_p95(values: Sequence[float]) -> tuple[float, float]:
         return 0.0, 0.0
     median, p95 = np.percentile(np.asarray(values, dtype=np.float64), [50, 95]).tolist()
     return median, p95
+
+
+def _wilson(right: int, n: int) -> Interval:
+    """Solve |p - right / n| = z sqrt(p (1 - p) / n) for p; the interval never leaves 0 to 1."""
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
+    centre = (right + z * z / 2) / (n + z * z)
+    half = z * math.sqrt(right * (n - right) / n + z * z / 4) / (n + z * z)
+    return Interval(
+        mean=right / n,
+        low=0.0 if right == 0 else centre - half,  # exactly, whatever rounding says
+        high=1.0 if right == n else centre + half,
+        n=n,
+    )
 
 
 def _mean_interval(values: Floats, seed: int) -> tuple[float, float, float]:

@@ -99,7 +99,7 @@ def break_down_fields(run: RunData, *, cell: str, set: str, most: int = 12) -> t
 
 def _row(
     results: Sequence[Result],
-    drafts: Mapping[str, tuple[float, float | None]],
+    drafts: Mapping[str, float],
     reference: Mapping[str, Result],
     reference_name: str,
     seed: int,
@@ -131,9 +131,9 @@ def _row(
         generated_tokens=_mean([r.generated_tokens for r in done]),
         seconds_median=median,
         seconds_p95=p95,
-        consistency=consistency([drafts[r.question_id][0] > 0 for r in judged], [r.em > 0 for r in judged]),
+        consistency=consistency([drafts[r.question_id] > 0 for r in judged], [r.em > 0 for r in judged]),
         decision=decision_quality(
-            answerable=[drafts[r.question_id][0] > 0 for r in judged],
+            answerable=[drafts[r.question_id] > 0 for r in judged],
             retrieved=[r.retrieved for r in judged],
             uncertainty=[r.uncertainty for r in judged],
             seed=seed,
@@ -150,13 +150,13 @@ def _row(
     )
 
 
-def _draft_outcomes(table: Mapping[str, Mapping[str, Result]]) -> dict[str, tuple[float, float | None]]:
-    """Whether the draft alone was right (EM), and its uncertainty, by question: from `never`, else from any draft."""
-    outcomes: dict[str, tuple[float, float | None]] = {}
+def _draft_outcomes(table: Mapping[str, Mapping[str, Result]]) -> dict[str, float]:
+    """Whether the draft alone was right (EM), by question: from `never`, else from any draft."""
+    outcomes: dict[str, float] = {}
     for label in sorted(table, key=lambda name: name != "never"):
         for question_id, result in table[label].items():
             if result.draft_em is not None:
-                outcomes.setdefault(question_id, (result.draft_em, result.uncertainty))
+                outcomes.setdefault(question_id, result.draft_em)
     return outcomes
 
 

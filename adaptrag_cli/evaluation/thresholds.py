@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adaptrag_cli.calibration import FittedThreshold
-from adaptrag_cli.evaluation.statistics import LEVEL, mean_interval
+from adaptrag_cli.evaluation.statistics import LEVEL, mean_difference, mean_interval
 from adaptrag_cli.events import DraftOdds
 
 FOLDS = 5
@@ -136,7 +136,7 @@ def fit_threshold(
     tail = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail]).tolist()
     score = mean_interval((held_out / REPEATS).tolist(), seed=seed)
-    gain = mean_interval((held_out / REPEATS - drafts.scores_at(shipped)).tolist(), seed=seed)
+    gain = mean_difference((held_out / REPEATS - drafts.scores_at(shipped)).tolist(), seed=seed)
     assert score is not None and gain is not None
     return FittedThreshold(
         threshold=threshold,

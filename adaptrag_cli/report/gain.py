@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from adaptrag_cli.evaluation.statistics import Interval, mean_interval
+from adaptrag_cli.evaluation.statistics import Interval, mean_difference
 from adaptrag_cli.report.lines import Line, panels_of
 from adaptrag_cli.report.pairs import Pair, pairs_of
 
@@ -55,8 +55,8 @@ def _gains(line: Line, panel: str, label: str, seed: int) -> list[GainBin]:
     pairs = [pair for pair in pairs_of(line, panel, documents_label=label) if pair.documents is not None]
     gains = []
     for part in _quantile_bins(pairs):
-        em = mean_interval([pair.documents.em - pair.draft_em for pair in part if pair.documents], seed=seed)
-        f1 = mean_interval([pair.documents.f1 - pair.draft_f1 for pair in part if pair.documents], seed=seed)
+        em = mean_difference([pair.documents.em - pair.draft_em for pair in part if pair.documents], seed=seed)
+        f1 = mean_difference([pair.documents.f1 - pair.draft_f1 for pair in part if pair.documents], seed=seed)
         if em is not None and f1 is not None:
             gains.append(
                 GainBin(

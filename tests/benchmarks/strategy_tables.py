@@ -2,8 +2,9 @@
 
     python tests/benchmarks/strategy_tables.py RUN... > tests/benchmarks/strategies.md
 
-Each set gets a table of answers and one of costs and differences; all sets together come first. Intervals are 95 %
-bootstraps over questions, p-values are corrected by Holm for the number of strategies.
+Each set gets a table of answers and one of costs and differences; all sets together come first. Intervals hold
+95 %: Wilson's for scores that are 0 or 1, bootstraps over questions for the others. p-values are corrected by Holm for
+the number of strategies.
 """
 
 from __future__ import annotations

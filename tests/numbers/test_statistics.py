@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaptrag_cli.evaluation import statistics
-from adaptrag_cli.evaluation.statistics import Paired, bootstrap, holm, mean_interval, median_and_p95, paired_test
+from adaptrag_cli.evaluation.statistics import (
+    Paired,
+    bootstrap,
+    holm,
+    mean_difference,
+    mean_interval,
+    median_and_p95,
+    paired_test,
+)
 
 BINARY = st.sampled_from([0.0, 1.0])
 GRADED = st.sampled_from([0.0, 0.25, 0.4, 0.5, 2 / 3, 0.8, 1.0])
@@ -21,9 +29,38 @@ def scores_of_two(score, most=9):
 # intervals
 
 
-def test_the_interval_of_five_right_of_ten_is_that_of_the_binomial():
+@pytest.mark.parametrize(
+    ("right", "n", "low", "high"),
+    [
+        # z^2 = 3.8415. Five of ten: centre 1/2, half z sqrt(2.5 + .9604) / 13.8415 = .2634
+        (5, 10, 0.2366, 0.7634),
+        # None of n: the upper end is z^2 / (n + z^2), of 20 3.8415 / 23.8415; all of n is its mirror
+        (0, 20, 0.0, 0.1611),
+        (20, 20, 0.8389, 1.0),
+        (1, 1, 0.2065, 1.0),
+    ],
+)
+def test_shares_have_the_interval_of_wilson(right, n, low, high):
+    interval = mean_interval([1.0] * right + [0.0] * (n - right))
+    assert (interval.mean, interval.n) == (right / n, n)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5e-5)
+    assert (interval.low == 0.0, interval.high == 1.0) == (right == 0, right == n)
+
+
+@given(st.lists(BINARY, min_size=1, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_shares_agree_with_scipy(values):
+    from scipy.stats import binomtest
+
+    theirs = binomtest(int(sum(values)), len(values)).proportion_ci(method="wilson")
+    ours = mean_interval(values)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    assert 0.0 <= ours.low <= ours.mean <= ours.high <= 1.0
+
+
+def test_the_interval_of_five_wins_in_ten_is_that_of_the_binomial():
     # X ~ B(10, 1/2): P(X <= 1) = 11/1024 = .011, P(X <= 2) = 56/1024 = .055, so the 2.5 % point is 2, the other 8
-    interval = mean_interval([0.0, 1.0] * 5)
+    interval = mean_difference([0.0, 1.0] * 5)
     assert (interval.mean, interval.low, interval.high, interval.n) == (0.5, 0.2, 0.8, 10)
 
 
@@ -32,15 +69,18 @@ def test_two_values_may_both_be_drawn_twice():
     assert (interval.mean, interval.low, interval.high) == pytest.approx((0.4, 0.2, 0.6))
 
 
-@pytest.mark.parametrize("values", [[0.1], [0.1] * 7, [0.0] * 20])
-def test_equal_values_have_no_spread(values):
-    interval = mean_interval(values)
+@pytest.mark.parametrize(
+    ("interval_of", "values"),
+    [(mean_interval, [0.1]), (mean_interval, [0.1] * 7), (mean_difference, [0.0] * 20), (mean_difference, [1.0])],
+)
+def test_equal_values_have_no_spread(interval_of, values):
+    interval = interval_of(values)
     assert (interval.mean, interval.low, interval.high) == (values[0],) * 3
     assert interval.n == len(values)
 
 
 def test_nothing_has_no_interval():
-    assert mean_interval([]) is None
+    assert mean_interval([]) is mean_difference([]) is None
     assert paired_test([], []) is None
 
 
@@ -87,8 +127,8 @@ def test_resamples_without_a_value_are_left_out():
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12))
 @settings(max_examples=40, deadline=None)
-def test_an_interval_lies_among_its_values(values):
-    interval = mean_interval(values)
+def test_a_bootstrap_lies_among_its_values(values):
+    interval = mean_difference(values)
     slack = 1e-9 * max(1.0, *map(abs, values))
     assert min(values) - slack <= interval.low <= interval.high <= max(values) + slack
     assert min(values) - slack <= interval.mean <= max(values) + slack
