@@ -15,10 +15,11 @@ from typing import Protocol
 import msgspec
 
 from adaptrag_cli import engine
-from adaptrag_cli.calibration import overlap, question_digest
+from adaptrag_cli.calibration import overlap
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
+from adaptrag_cli.evaluation.cell_checks import require_corpora, require_other_labels, tell_warnings
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
 from adaptrag_cli.evaluation.own_passages import gold_chunks, only_own, rows_by_document
 from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
@@ -50,7 +51,6 @@ from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.events import Event, RunFailed, WarningRaised
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
-from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session import (
@@ -63,8 +63,7 @@ from adaptrag_cli.session import (
     resources_of,
 )
 from adaptrag_cli.session import Plan as SessionPlan
-from adaptrag_cli.strategies.base import Resources, unused_flags
-from adaptrag_cli.strategies.labels import labels_of_another_model, read_labels
+from adaptrag_cli.strategies.base import Resources
 
 _SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})
 """What fails for one question with these would fail for all."""
@@ -158,9 +157,9 @@ class _OpenCell:
         self._session_plans = {s.label: plan_session(settings_of(s, self._settings)) for s in plan.strategies}
         load = next(iter(self._session_plans.values())).load
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
-        self._require_corpora()
-        self._require_other_labels(load.file)
-        self._tell_warnings()
+        require_corpora(self._indexes, self._session_plans)
+        require_other_labels(plan.sets, self._session_plans, self._settings.ask.labels, load.file, watcher.note)
+        tell_warnings(self._session_plans, self._indexes, self._settings.origins, watcher.note)
         self._lanes = load_models(load, plan.lanes, watcher.note)
         self._judges: dict[ModelLoad, LanguageModel] = {}
         watcher.cancels(self._cancel)
@@ -213,39 +212,6 @@ class _OpenCell:
     def _cancel(self) -> None:
         for model in (*self._lanes, *self._judges.values()):
             model.cancel()
-
-    def _require_other_labels(self, file: ModelFile) -> None:
-        """Refuse labels that come from the questions that are asked: a table would flatter what uses them."""
-        folder = self._settings.ask.labels
-        users = [label for label, plan in self._session_plans.items() if "labels" in plan.strategy.uses]
-        if not users or folder is None:
-            return
-        labels = read_labels(folder, model_fingerprint=file.fingerprint)
-        if labels.model_fingerprint != file.fingerprint:
-            self._watcher.note(f"warning: {labels_of_another_model(labels, file.name)}")
-        labelled = {question_digest(question.query) for question in labels.questions}
-        asked = {question_digest(q.text) for question_set in self._plan.sets for q in question_set.questions}
-        if labelled & asked:
-            raise ConfigError(
-                f"{len(labelled & asked)} of the {len(asked)} questions stand in --labels {folder} too, and "
-                f"{', '.join(users)} would be measured on what they were told",
-                "label other questions: adaptrag eval OTHER --strategies never,always --out FOLDER",
-            )
-
-    def _tell_warnings(self) -> None:
-        """Say once what every run of a strategy, or every question over an index, would be warned of."""
-        told: dict[str, None] = {}
-        for plan in self._session_plans.values():
-            told.update(dict.fromkeys(w.message for w in plan.warnings if w.code != "option_unused"))
-            encoders = {o.retriever.encoder.fingerprint.name for o in self._indexes.values() if o}
-            told.update(dict.fromkeys(w.message for e in sorted(encoders) for w in encoder_warnings(plan, e)))
-        unused = [unused_flags(plan.strategy, self._settings.origins) for plan in self._session_plans.values()]
-        for flag in set(unused[0]).intersection(*unused[1:]):
-            told[f"{flag} changes nothing with any of the strategies"] = None
-        for opened in self._indexes.values():
-            told.update(dict.fromkeys(w.message for w in opened.warnings) if opened else {})
-        for message in told:
-            self._watcher.note(f"warning: {message}")
 
     def close(self) -> None:
         """Free the models' memory."""
@@ -363,17 +329,6 @@ class _OpenCell:
             on_progress=self._watcher.indexing,
             should_stop=self._watcher.should_stop,
         )
-
-    def _require_corpora(self) -> None:
-        for name, opened in self._indexes.items():
-            if opened is not None:
-                continue
-            needy = [label for label, plan in self._session_plans.items() if plan.strategy.needs_index]
-            if needy:
-                raise ConfigError(
-                    f"{name} has no corpus, and {', '.join(needy)} need one",
-                    "give --index NAME or --corpus FILE, or --strategies never",
-                )
 
     def _rows_by_document(self, question_set: QuestionSet) -> Mapping[str, tuple[int, ...]]:
         opened = self._indexes[question_set.name]
