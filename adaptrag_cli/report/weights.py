@@ -1,7 +1,6 @@
 """How much the question should weigh against the pseudo-context, by the angle between them (PAIRS Fig. 10).
 
-For a gold chunk at angles theta1 to the question and theta2 to the pseudo-context, alpha* = theta2 / (theta1 + theta2)
-balances alpha theta1 = (1 - alpha) theta2; the line of alpha* on theta0 is fitted by ordinary least squares.
+Weights and line are those of a calibration (`evaluation/alpha.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adaptrag_cli.evaluation.alpha import best_weight, fit_line
 from adaptrag_cli.report.lines import Line
 from adaptrag_cli.selection import angles
 
@@ -53,9 +53,8 @@ def weight_points(lines: Sequence[Line]) -> tuple[WeightPoint, ...]:
             for chunk in result.candidates:
                 if not chunk.gold or chunk.pseudo_context_score is None:
                     continue
-                theta1 = float(angles(chunk.query_score))
-                theta2 = float(angles(chunk.pseudo_context_score))
-                if theta1 + theta2 > 0.0:
+                weight = best_weight(chunk.query_score, chunk.pseudo_context_score)
+                if weight is not None:
                     points.append(
                         WeightPoint(
                             line=line.name,
@@ -63,7 +62,7 @@ def weight_points(lines: Sequence[Line]) -> tuple[WeightPoint, ...]:
                             question_id=result.question_id,
                             chunk_id=chunk.chunk_id,
                             theta0=float(angles(result.query_pseudo_similarity)),
-                            alpha=theta2 / (theta1 + theta2),
+                            alpha=weight,
                         )
                     )
     return tuple(points)
@@ -76,11 +75,9 @@ def weight_lines(points: Sequence[WeightPoint]) -> tuple[WeightLine, ...]:
         own = [point for point in points if point.line == name]
         x = np.array([point.theta0 for point in own])
         y = np.array([point.alpha for point in own])
-        spread = float(((x - x.mean()) ** 2).sum())
-        if spread < 1e-12:
+        if float(((x - x.mean()) ** 2).sum()) < 1e-12:
             continue
-        slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread
-        intercept = float(y.mean()) - slope * float(x.mean())
+        slope, intercept = fit_line(x, y)
         around_mean = float(((y - y.mean()) ** 2).sum())
         around_line = float(((y - slope * x - intercept) ** 2).sum())
         explained = 1.0 - around_line / around_mean if around_mean > 0.0 else 0.0
