@@ -37,11 +37,12 @@ PathName = Literal["query", "pseudo_context", "expanded", "reasoning"]
 """What is searched for: the question, the imagined passage, the question widened by what the model wrote, or a query
 made of the chain of thought."""
 AnswerSource = Literal["draft", "documents", "none"]
-Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "none"]
+Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "concluded", "none"]
 """How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; what stands between
 `<answer>` tags in the one of them that the source names (tagged); the sentences with their markers, a space between
 them (cited); what the chain of thought concludes (`answers.concluded_answer` of the phases `reasoning` and `answer`);
-or `DOCUMENTS_DO_NOT_TELL` (none)."""
+what the phase `answer`, itself a chain of thought, concludes, or its first line (concluded); or `DOCUMENTS_DO_NOT_TELL`
+(none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
 Scalar = str | int | float | bool | None
@@ -226,7 +227,7 @@ class UncertaintyMeasured(Event, frozen=True, kw_only=True):
 
 
 class WordMeasured(Event, frozen=True, kw_only=True):
-    """A word of a text that is watched while it is written (ETC, DRAGIN): its numbers, and what they are held against.
+    """A word of a text that is watched while it is written (ETC, DRAGIN, FLARE): its numbers, and their threshold.
 
     Entropies are in nats. A number that the word does not have (the first words have no differences) is None.
     """
@@ -243,7 +244,8 @@ class WordMeasured(Event, frozen=True, kw_only=True):
     attention: float | None = None
     """What the method weighs with (METHODS 4.6, 5)."""
     value: float | None = None
-    """What is held against the threshold: the smoothed second difference (ETC), the RIND score (DRAGIN)."""
+    """What is held against the threshold: the smoothed second difference (ETC), the RIND score (DRAGIN), 1 - p of its
+    least likely token, or the mean of its sentence (FLARE)."""
     threshold: float | None = None
     fires: bool = False
     """The method looks up because of this word."""
@@ -533,6 +535,9 @@ def _extracted(events: Sequence[Event], end: RunFinished) -> str:
             return _written(events, "draft")
         case "reasoned":
             return concluded_answer(kept_text(events, "reasoning"), _written(events, "answer"))
+        case "concluded":
+            written = _written(events, "answer")
+            return concluded_answer(written, written)
         case "cited":
             return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
         case "none":

@@ -15,13 +15,15 @@ from adaptrag_cli.events import (
     Candidate,
     Event,
     PathName,
+    Phase,
     QueryBuilt,
     TokensDiscarded,
     WarningRaised,
 )
 from adaptrag_cli.models.base import Generation, Prompt
+from adaptrag_cli.stepwise.interleaving import merge_chunks
 from adaptrag_cli.strategies.answering import fit_prompt
-from adaptrag_cli.strategies.base import Answer, Resources
+from adaptrag_cli.strategies.base import Answer, Options, Resources
 from adaptrag_cli.strategies.steps import generate, search_path, select_by_query
 
 REASONING_USES = frozenset({"examples", "reasoning_tokens", "conclusion_tokens"})
@@ -69,29 +71,7 @@ class Thought:
 
         Ends with the paragraph, and after `max_sentences` sentences where that is given.
         """
-        use = self.use
-        prompt, shown = yield from fit_prompt(
-            self.chunks,
-            use,
-            max_tokens,
-            lambda passages: use.model.build_prompt(
-                prompts.reasoning(self.query, passages, use.options.examples), written=self.text
-            ),
-        )
-        self.prompt = prompt
-        self.consulted.update((chunk.chunk_id, chunk) for chunk in shown if chunk.chunk_id not in self.consulted)
-        chunk_ids = tuple(chunk.chunk_id for chunk in shown)
-        return (
-            yield from generate(
-                use,
-                "reasoning",
-                prompt,
-                max_tokens=max_tokens,
-                chunk_ids=chunk_ids,
-                stop=_PARAGRAPH_END,
-                max_sentences=max_sentences,
-            )
-        )
+        return (yield from self._call("reasoning", self.text, max_tokens, max_sentences=max_sentences))
 
     def keep(
         self, generation: Generation, *, until: int | None = None, reason: str = ""
@@ -114,11 +94,30 @@ class Thought:
         if not chunks:
             yield WarningRaised(code="nothing_found", message="the search found no chunk: reasoning goes on without")
         if self.use.options.context_policy == "accumulate":
-            known = {chunk.chunk_id for chunk in self.chunks}
-            self.chunks += [chunk for chunk in chunks if chunk.chunk_id not in known]
+            self.chunks = list(merge_chunks(self.chunks, chunks))
         else:
             self.chunks = chunks
         return chunks
+
+    def write(self, max_tokens: int, *, max_sentences: int = 0) -> Generator[Event, None, bool]:
+        """Keep what the model writes with the chunks that were found; say whether the text goes on after it.
+
+        Nothing written is the end: what was looked up for would be written again, and looked up again.
+        """
+        generation = yield from self.think(max_tokens, max_sentences=max_sentences)
+        yield from self.keep(generation)
+        self.forget_chunks()
+        if not generation.text.strip():
+            yield WarningRaised(
+                code="no_progress",
+                message="the model wrote nothing with what was found, so the chain of thought ends here",
+            )
+            return False
+        return self.goes_on_after(generation)
+
+    def goes_on_after(self, generation: Generation) -> bool:
+        """Whether more is to be written: the model did not end with this call, nor come to its answer in full."""
+        return generation.stop_reason == "length" or (generation.stop_reason == "stop" and not self.is_concluded)
 
     def forget_chunks(self) -> None:
         """Under the policy `discard`, read no chunk any more until the next look-up."""
@@ -129,25 +128,12 @@ class Thought:
         """Give what the reasoning came to; one that came to nothing is ended with "So the answer is" (METHODS 4.7)."""
         completion = ""
         if not self.is_concluded:
-            use, max_tokens = self.use, self.use.options.conclusion_tokens
             if not self.tokens_left:
                 yield WarningRaised(
                     code="reasoning_cut",
                     message=f"the chain of thought reached its {self.tokens} tokens without coming to an answer",
                 )
-            written = f"{self.text.rstrip()}{SO_THE_ANSWER_IS}"
-            prompt, shown = yield from fit_prompt(
-                self.chunks,
-                use,
-                max_tokens,
-                lambda passages: use.model.build_prompt(
-                    prompts.reasoning(self.query, passages, use.options.examples), written=written
-                ),
-            )
-            chunk_ids = tuple(chunk.chunk_id for chunk in shown)
-            generation = yield from generate(
-                use, "answer", prompt, max_tokens=max_tokens, chunk_ids=chunk_ids, stop=_PARAGRAPH_END
-            )
+            generation = yield from self._complete(self.text)
             completion = generation.text.strip()
         return Answer(
             text=concluded_answer(self.text, completion),
@@ -156,11 +142,66 @@ class Thought:
             chunk_ids=tuple(self.consulted),
         )
 
+    def answer_anew(self) -> Generator[Event, None, Answer]:
+        """Reason once more, over every chunk that was read, and give what that concludes."""
+        self.chunks = list(self.consulted.values())
+        generation = yield from self._call("answer", "", self.use.options.reasoning_tokens)
+        if not concludes(generation.text):
+            generation = yield from self._complete(generation.text)
+        written = generation.text.strip()
+        return Answer(
+            text=concluded_answer(written, written),
+            source="documents",
+            extraction="concluded",
+            chunk_ids=tuple(self.consulted),
+        )
+
+    def _complete(self, text: str) -> Generator[Event, None, Generation]:
+        """End a chain of thought with "So the answer is" and let the model say what."""
+        written = f"{text.rstrip()}{SO_THE_ANSWER_IS}"
+        return (yield from self._call("answer", written, self.use.options.conclusion_tokens))
+
+    def _call(
+        self, phase: Phase, written: str, max_tokens: int, *, max_sentences: int = 0
+    ) -> Generator[Event, None, Generation]:
+        """Let the model go on from what is written, with as many of the chunks as fit."""
+        use = self.use
+        prompt, shown = yield from fit_prompt(
+            self.chunks,
+            use,
+            max_tokens,
+            lambda passages: use.model.build_prompt(
+                prompts.reasoning(self.query, passages, use.options.examples), written=written
+            ),
+        )
+        self.prompt = prompt
+        self.consulted.update((chunk.chunk_id, chunk) for chunk in shown if chunk.chunk_id not in self.consulted)
+        chunk_ids = tuple(chunk.chunk_id for chunk in shown)
+        return (
+            yield from generate(
+                use,
+                phase,
+                prompt,
+                max_tokens=max_tokens,
+                chunk_ids=chunk_ids,
+                stop=_PARAGRAPH_END,
+                max_sentences=max_sentences,
+            )
+        )
+
 
 def look_up_question(query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
     """Search for the question itself: what a method finds that builds its queries from a text not yet written."""
     found = yield from search_path(use, "query", query, use.options.top_k)
     return (yield from select_by_query(query, found, use))
+
+
+def look_ups_used_up(options: Options) -> WarningRaised:
+    """Say that what is still to be written is not looked up."""
+    return WarningRaised(
+        code="look_ups_used_up",
+        message=f"after {options.max_retrievals} look-ups what is written stands; allow more with --max-retrievals",
+    )
 
 
 def first_sentence_end(tokens: Sequence[str], sentence: str) -> int:
