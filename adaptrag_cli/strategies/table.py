@@ -16,6 +16,7 @@ TABLE: Mapping[str, str] = {
     "can-answer": "adaptrag_cli.strategies.judges:CanAnswer",
     "cot": "adaptrag_cli.strategies.chain_of_thought:ChainOfThought",
     "cot-retrieve": "adaptrag_cli.strategies.chain_of_thought:ChainOfThoughtRetrieve",
+    "ralm": "adaptrag_cli.strategies.ralm:InContextRALM",
     "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
     "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
     "pairs": "adaptrag_cli.strategies.pairs:Pairs",
