@@ -39,6 +39,11 @@ def _text(value: str | float) -> str:
     return printable(value, keep_newlines=True) if isinstance(value, str) else f"{value:g}"
 
 
+def note(text: str) -> Element:
+    """A quiet line that explains."""
+    return element("p", text, class_="note")
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Child]], *, right: Sequence[int] = ()) -> Element:
     """Make a table that scrolls sideways where it is too wide; the columns in `right` hold numbers."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files
-from itertools import groupby
 from typing import get_args
 from xml.etree.ElementTree import Element, tostring
 
-from adaptrag_cli.events import PathName, PathRetrieved, RankedChunk, RunFinished, TokenGenerated
-from adaptrag_cli.html_figures import Child, element, gauge, plane, table
-from adaptrag_cli.palette import Shade, is_weak, legend, shade
+from adaptrag_cli.events import PathName, PathRetrieved, RankedChunk, RunFinished
+from adaptrag_cli.html_figures import Child, element, gauge, note, plane, table
+from adaptrag_cli.html_reasoning import chain_of_thought, look_up_facts
+from adaptrag_cli.html_tokens import Shades, scale, token_spans
 from adaptrag_cli.render import (
     PHASES,
     agreement_line,
@@ -27,13 +27,10 @@ from adaptrag_cli.render import (
 from adaptrag_cli.run_summary import RunSummary
 from adaptrag_cli.tables import (
     READ_AGAINST,
-    call_row,
+    call_rows,
     degrees,
     number,
     odds_in_words,
-    others,
-    probability,
-    quoted,
     reranked_rows,
 )
 
@@ -42,6 +39,7 @@ _PATH_NAMES: dict[PathName, str] = {
     "query": "Question path",
     "pseudo_context": "Pseudo-context path",
     "expanded": "Expanded path",
+    "reasoning": "Reasoning path",
 }
 _NOT_CONSULTED = "not consulted"
 
@@ -53,7 +51,7 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
         run: a run that is over, or as far as it came.
         unconsulted: what would have been looked up after a skipped retrieval; it is shown and labelled.
     """
-    shades = _Shades()
+    shades = Shades()
     looked_up = run if run.was_looked_up or unconsulted is None else unconsulted
     tag: list[Child] = [] if looked_up is run else [" ", element("span", _NOT_CONSULTED, class_="tag")]
     body = element(
@@ -61,8 +59,8 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
         *_head(run),
         _section("Answer", *_answer(run)),
         _section("Decision", *_decision(run)),
-        _section("Draft", *_draft(run, shades)),
-        _section("Paths", *_paths(looked_up), tag=tag),
+        *_texts(run, shades),
+        _section("Paths", *_paths(looked_up, shades), tag=tag),
         _section("Selection", *_selection(looked_up), tag=tag),
         _section("Cost", *_cost(run)),
         _section("Settings", *_settings(run)),
@@ -80,31 +78,8 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
     return f"<!doctype html>\n{tostring(element('html', head, body), encoding='unicode', method='html')}\n"
 
 
-class _Shades:
-    """Class names for the colours of tokens, each with its rule for light and for dark pages."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[Shade, Shade], str] = {}
-
-    def name(self, light: Shade, dark: Shade) -> str:
-        return self._names.setdefault((light, dark), f"e{len(self._names)}")
-
-    def css(self) -> str:
-        light = "\n".join(_rule(name, pair[0]) for pair, name in self._names.items())
-        dark = "\n".join(_rule(name, pair[1]) for pair, name in self._names.items())
-        return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _rule(name: str, colours: Shade) -> str:
-    return f".{name} {{ background: {colours.background}; color: {colours.foreground}; }}" if colours.background else ""
-
-
 def _section(title: str, *content: Child, tag: list[Child] | None = None) -> Element:
     return element("section", element("h2", title, *(tag or [])), *content)
-
-
-def _note(text: str) -> Element:
-    return element("p", text, class_="note")
 
 
 def _head(run: RunSummary) -> Iterator[Element]:
@@ -121,7 +96,7 @@ def _answer(run: RunSummary) -> Iterator[Element]:
         yield element("p", f"failed: {run.failed.message}", class_="verdict")
         yield element("p", run.failed.hint)
     elif run.finished is None:
-        yield _note("The run was not over when this page was made.")
+        yield note("The run was not over when this page was made.")
     else:
         yield element("p", run.finished.answer, class_="answer")
         for line in outcome_lines(run):
@@ -141,13 +116,13 @@ def _unfolding(summary: Child, title: str, text: str) -> Element:
 def _decision(run: RunSummary) -> Iterator[Element]:
     decision = run.decision
     if decision is None:
-        yield _note("No decision was made.")
+        yield note("No decision was made.")
         return
     is_over = run.finished is not None or run.failed is not None
     yield element("p", verdict_lines(run)[0] if is_over else decision.reason, class_="verdict")
-    if decision.uncertainty is not None:
+    if decision.uncertainty is not None and not run.reasoning_calls:
         yield gauge(decision.uncertainty, decision.threshold)
-        yield _note(
+        yield note(
             "u is the mean of -ln p over the draft's tokens, in nats; documents are looked up when it is greater than "
             "the threshold."
         )
@@ -155,61 +130,54 @@ def _decision(run: RunSummary) -> Iterator[Element]:
             yield element("p", odds_in_words(decision.draft_odds))
     judge = run.writings.get("judge")
     if judge is not None:
-        yield _note("What the judge said:")
+        yield note("What the judge said:")
         yield element("blockquote", judge.text.strip() or "(blank)")
     if run.agreement:
-        yield _note("Two answers without documents: from memory, and from the pseudo-context.")
+        yield note("Two answers without documents: from memory, and from the pseudo-context.")
         yield element("p", agreement_line(run.agreement))
 
 
-def _draft(run: RunSummary, shades: _Shades) -> Iterator[Element]:
+def _texts(run: RunSummary, shades: Shades) -> Iterator[Element]:
+    """What was written before the answer: a draft, a chain of thought, or that there is none."""
+    if run.reasoning_calls:
+        yield _section("Chain of thought", *chain_of_thought(run, shades))
+    if not run.reasoning_calls or "draft" in run.writings:
+        yield _section("Draft", *_draft(run, shades))
+
+
+def _draft(run: RunSummary, shades: Shades) -> Iterator[Element]:
     draft = run.writings.get("draft")
     if draft is None:
-        yield _note(f"{run.started.strategy} writes no draft.")
+        yield note(f"{run.started.strategy} writes no draft.")
         return
     if not draft.tokens:
         yield element("blockquote", draft.text or "(blank)")
         return
-    yield _note(
+    yield note(
         "What the model wrote without documents. Background: entropy of each token, in nats; underlined: weak spans. "
         "Point at a token to see its numbers."
     )
-    yield _legend(shades)
-    spans = [
-        element("span", *(_token(token, shades) for token in tokens), class_="weak" if weak else "sure")
-        for weak, tokens in groupby(draft.tokens, key=lambda token: is_weak(token.entropy))
-    ]
-    yield element("div", *spans, class_="tokens")
+    yield scale(shades)
+    yield element("div", *token_spans(draft.tokens, shades), class_="tokens")
 
 
-def _legend(shades: _Shades) -> Element:
-    samples = [
-        element("span", label, class_=shades.name(light, dark))
-        for (label, light), (_, dark) in zip(legend(False), legend(True), strict=True)
-    ]
-    return element("p", "entropy ", element("span", *samples), class_="legend note")
-
-
-def _token(token: TokenGenerated, shades: _Shades) -> Element:
-    instead = others(token)
-    numbers = f"{quoted(token.text)}: p {probability(token.logprob)}, entropy {token.entropy:.2f} nats"
-    title = f"{numbers}\ninstead: {instead}" if instead else numbers
-    colours = shade(token.entropy, dark=False), shade(token.entropy, dark=True)
-    return element("span", token.text.replace("\n", "\u21b5\n"), title=title, class_=shades.name(*colours))
-
-
-def _paths(run: RunSummary) -> Iterator[Element]:
+def _paths(run: RunSummary, shades: Shades) -> Iterator[Element]:
     rationale = run.writings.get("rationale")
     if rationale is not None:
         yield element("h3", "Rationale")
-        yield _note("Written by the model to widen the question, never evidence.")
+        yield note("Written by the model to widen the question, never evidence.")
         yield element("blockquote", rationale.text.strip() or "(blank)")
     if run.pseudo_context is not None:
         yield element("h3", "Pseudo-context")
-        yield _note("Imagined by the model: a search key, never evidence.")
+        yield note("Imagined by the model: a search key, never evidence.")
         yield element("blockquote", run.pseudo_context or "(blank)")
     if not run.paths:
-        yield _note("Nothing was looked up.")
+        yield note("Nothing was looked up.")
+        return
+    if run.looks_up_while_writing:
+        for number, each in enumerate(run.rounds, start=1):
+            yield from look_up_facts(run, number, each, shades)
+            yield from (_ranked(chunk, is_shared=False) for path in each.paths.values() for chunk in path.chunks)
         return
     found = [{chunk.chunk_id for chunk in path.chunks} for path in run.paths.values()]
     by_both = found[0] & found[1] if len(found) == 2 else set()
@@ -219,7 +187,7 @@ def _paths(run: RunSummary) -> Iterator[Element]:
 
 def _path(path: PathRetrieved, by_both: set[str]) -> Element:
     chunks = [_ranked(chunk, is_shared=chunk.chunk_id in by_both) for chunk in path.chunks]
-    notes = [_note("Searched before the decision.")] if path.before_decision else []
+    notes = [note("Searched before the decision.")] if path.before_decision else []
     if path.path == "expanded":
         notes.append(element("details", element("summary", "searched for"), element("blockquote", path.query_text)))
     return element("div", element("h3", f"{_PATH_NAMES[path.path]} ({path.retriever})"), *notes, *chunks)
@@ -234,15 +202,17 @@ def _ranked(chunk: RankedChunk, *, is_shared: bool) -> Element:
 def _selection(run: RunSummary) -> Iterator[Element]:
     selection = run.selection
     if selection is None:
-        yield _note("Nothing was selected.")
+        yield note("Nothing was selected.")
         return
+    if run.looks_up_while_writing:
+        yield note("Of the last look-up.")
     for reranked in run.reranking.values():
         yield element("h3", f"Read against {READ_AGAINST[reranked.path]} by {reranked.reranker}")
         yield table(("score", "place"), reranked_rows(run, reranked), right=(0,))
     picture = plane(selection)
     if picture is not None:
         yield picture
-        yield _note(
+        yield note(
             "A chunk stands where its direction falls in the plane of question and pseudo-context; the nearer to the "
             "arc, the better it fits between them. Filled: kept. Hollow: left out."
         )
@@ -264,11 +234,11 @@ def _selection(run: RunSummary) -> Iterator[Element]:
     columns = ("rank", "kept", "s1", "s2", "theta1 °", "theta2 °", score, "place")
     yield table(columns, rows, right=(0, 2, 3, 4, 5, 6))
     if selection.query_weight is not None:
-        yield _note(f"Weight of the question: {selection.query_weight:.3f}.")
+        yield note(f"Weight of the question: {selection.query_weight:.3f}.")
 
 
 def _cost(run: RunSummary) -> Iterator[Element]:
-    calls = [call_row(phase, writing) for phase, writing in run.writings.items()]
+    calls = call_rows(run)
     if run.finished:
         counts = run.finished.counts
         yield element("p", f"LLM calls: {counts.llm_calls:,}. Searches: {counts.searches:,}.")
@@ -308,9 +278,10 @@ def _settings(run: RunSummary) -> Iterator[Element]:
 
 
 def _prompts(run: RunSummary) -> Iterator[Element]:
-    prompts = [writing.prompt for writing in run.writings.values()]
+    others = (writing for phase, writing in run.writings.items() if phase != "reasoning")
+    prompts = [writing.prompt for writing in (*(call.writing for call in run.reasoning_calls), *others)]
     if not any(prompts):
-        yield _note("No model was asked.")
+        yield note("No model was asked.")
     for prompt in prompts:
         if prompt is not None:
             summary = element("summary", f"{PHASES[prompt.phase]}: {prompt.tokens:,} tokens")

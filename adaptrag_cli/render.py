@@ -20,6 +20,7 @@ from adaptrag_cli.events import (
     Event,
     Phase,
     PromptBuilt,
+    QueryBuilt,
     RankedChunk,
     RunFailed,
     RunFinished,
@@ -28,6 +29,7 @@ from adaptrag_cli.events import (
     WarningRaised,
     tagged_answer,
 )
+from adaptrag_cli.look_ups import is_conclusion, look_ups_in_words
 from adaptrag_cli.run_document import to_document
 from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.terminal import is_plain, printable
@@ -44,6 +46,7 @@ DOING: Mapping[Phase, str] = {
     "answer": "reading the documents",
 }
 """What is being done while a phase is written."""
+_CONCLUDING = "coming to the answer"
 PHASES: Mapping[Phase, str] = {
     "draft": "draft",
     "second_draft": "second draft",
@@ -61,6 +64,8 @@ _RULES: Mapping[str, str] = {
     "f1": "token F1",
     "cosine": "cosine of their embeddings",
 }
+_LONGEST_QUERY = 50
+"""Of a query on the status line."""
 _SCORE_LABELS: Mapping[str, str] = {"rerank": "rerank", "expanded": "score"}
 # JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
 _HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -89,7 +94,9 @@ class RunView:
         self._events.append(event)
         match event:
             case PromptBuilt():
-                self._status.show(DOING[event.phase])
+                self._status.show(doing(event))
+            case QueryBuilt():
+                self._status.show(f'looking up "{_shortened(event.text)}"')
             case SentenceCited() if not self._as_json:
                 if event.markers:
                     self._status.clear()
@@ -196,6 +203,16 @@ def _write_line(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+def doing(prompt: PromptBuilt) -> str:
+    """What is being done with a prompt."""
+    return _CONCLUDING if is_conclusion(prompt) else DOING[prompt.phase]
+
+
+def _shortened(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST_QUERY else f"{words[:_LONGEST_QUERY]}..."
+
+
 def dim(text: str, stream: TextIO) -> str:
     """Talk is dimmed where the terminal can, so that the answer stands out."""
     return text if is_plain(stream) else f"\x1b[2m{text}\x1b[0m"
@@ -287,28 +304,36 @@ def source_label(run: RunSummary) -> str:
 
 def decision_line(run: RunSummary) -> str:
     """Whether documents were looked up, why, how, and how long it all took."""
+    if run.looks_up_while_writing:
+        return f"{look_ups_in_words(run)} ({_method(run, looked_up=True)}) - {seconds(run.total_ms)}"
     decision = run.decision
     looked_up = bool(decision and decision.retrieve)
     head = "looked it up" if looked_up else "answered from the model's memory"
-    why = f": {_reason(decision)}" if decision else ""
-    return f"{head}{why} ({_method(run, looked_up)}) - {seconds(run.total_ms)}"
+    why = f": {_reason(decision, watches=bool(run.reasoning_calls))}" if decision else ""
+    return f"{head}{why} ({_method(run, looked_up=looked_up)}) - {seconds(run.total_ms)}"
 
 
-def _reason(decision: DecisionMade) -> str:
+def _reason(decision: DecisionMade, *, watches: bool) -> str:
     if decision.uncertainty is None:
         return decision.reason
     if decision.threshold is None:
         return f"{decision.reason}, u = {decision.uncertainty:.2f}"
     sign = ">" if decision.uncertainty > decision.threshold else "<="
     uncertainty, threshold = numbers_apart(decision.uncertainty, decision.threshold)
+    if watches:  # a draft has one uncertainty, a text that is watched has many
+        return f"{decision.reason}, greatest value {uncertainty}, threshold {threshold}"
     return f"u = {uncertainty} {sign} {threshold}"
 
 
-def _method(run: RunSummary, looked_up: bool) -> str:
+def _method(run: RunSummary, *, looked_up: bool) -> str:
     if not looked_up:
         return run.started.strategy
     retrievers = dict.fromkeys(path.retriever for path in run.paths.values())
-    shares = f"{len(run.sources)} of {len(run.candidates)} chunks"
+    count = len(run.sources)
+    if run.looks_up_while_writing:
+        shares = f"{count} chunk{'' if count == 1 else 's'} read"
+    else:
+        shares = f"{count} of {len(run.candidates)} chunks"
     return ", ".join((run.started.strategy, *retrievers, shares))
 
 

@@ -5,16 +5,15 @@ All text goes through `printable` and becomes a rich `Text`, so neither escapes 
 
 from __future__ import annotations
 
-import io
 import math
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TextIO
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TextIO
 
-from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, Scalar, TokenGenerated
+from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, TokenGenerated
 from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
+from adaptrag_cli.round_tables import print_chunks, print_reasoning
 from adaptrag_cli.run_summary import RunSummary, Writing
-from adaptrag_cli.terminal import is_plain, printable
+from adaptrag_cli.table_layout import Row, drawing_on, head, paragraph, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,52 +34,36 @@ READ_AGAINST: Mapping[PathName, str] = {
     "expanded": "the expanded question",
     "reasoning": "the query made of the reasoning",
 }
-Row = Sequence[Scalar]
 
 
 def print_tables(run: RunSummary, stream: TextIO) -> None:
     """Print settings, model, draft tokens, search paths, ranking, evidence, model calls and times to `stream`."""
-    from rich.console import Console
-
-    plain = is_plain(stream)
-    lines = io.StringIO()
-    console = Console(
-        file=lines,
-        width=shutil.get_terminal_size().columns if stream.isatty() else 80,
-        color_system=None if plain else "auto",
-        force_terminal=not plain,
-        markup=False,
-        highlight=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    _print_setup(run, console)
-    _print_text(run, "judge", "what the judge said", console)
-    _print_draft(run, console)
-    _print_agreement(run, console)
-    _print_text(run, "rationale", "rationale (written by the model to widen the question, never evidence)", console)
-    _print_paths(run, console)
-    for reranked in run.reranking.values():
-        _print_reranking(run, reranked, console)
-    _print_ranking(run, console)
-    _print_evidence(run, console)
-    if run.weighing:
-        _head(console, "weighing")
-        _paragraph(console, weighing_line(run.weighing))
-    _print_calls(run, console)
-    if run.finished:
-        _print_times(run.finished, console)
-    text = lines.getvalue().removesuffix("\n")
-    stream.writelines(f"{line.rstrip()}\n" for line in text.split("\n"))  # rich fills columns with spaces
-    stream.flush()
+    with drawing_on(stream) as console:
+        _print_setup(run, console)
+        _print_text(run, "judge", "what the judge said", console)
+        _print_draft(run, console)
+        print_reasoning(run, console)
+        _print_agreement(run, console)
+        _print_text(run, "rationale", "rationale (written by the model to widen the question, never evidence)", console)
+        _print_paths(run, console)
+        for reranked in run.reranking.values():
+            _print_reranking(run, reranked, console)
+        _print_ranking(run, console)
+        _print_evidence(run, console)
+        if run.weighing:
+            head(console, "weighing")
+            paragraph(console, weighing_line(run.weighing))
+        _print_calls(run, console)
+        if run.finished:
+            _print_times(run.finished, console)
 
 
 def _print_setup(run: RunSummary, console: Console) -> None:
     start = run.started
-    _head(console, "settings")
-    _table(console, ("name", "value", "from"), [(s.name, s.value, s.origin) for s in start.settings])
+    head(console, "settings")
+    table(console, ("name", "value", "from"), [(s.name, s.value, s.origin) for s in start.settings])
     entropy = "the whole vocabulary" if start.entropy_support == "full" else "the best tokens only"
-    _table(
+    table(
         console,
         (),
         [
@@ -102,30 +85,30 @@ def _print_draft(run: RunSummary, console: Console) -> None:
     value = "undefined" if measured is None or measured.value is None else f"{measured.value:.4f}"
     reused = ", handed in" if draft.is_reused else ""
     name = f"{measured.name} u = {value}" if measured else "not measured"
-    _head(console, f"draft ({len(draft.tokens)} tokens{reused}, {name}; entropy in nats)")
+    head(console, f"draft ({len(draft.tokens)} tokens{reused}, {name}; entropy in nats)")
     rows = [
         (t.step, quoted(t.text), f"{probability(t.logprob)}", f"{t.logprob:.3f}", f"{t.entropy:.3f}", others(t))
         for t in draft.tokens
     ]
-    _table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
+    table(console, ("#", "token", "p", "logprob", "entropy", "instead of it"), rows, right=(0, 2, 3, 4))
     if run.decision and run.decision.draft_odds:
-        _paragraph(console, odds_in_words(run.decision.draft_odds))
+        paragraph(console, odds_in_words(run.decision.draft_odds))
 
 
 def _print_text(run: RunSummary, phase: Phase, title: str, console: Console) -> None:
     writing = run.writings.get(phase)
     if writing is not None:
-        _head(console, title)
-        _paragraph(console, writing.text.strip() or "(blank)")
+        head(console, title)
+        paragraph(console, writing.text.strip() or "(blank)")
 
 
 def _print_agreement(run: RunSummary, console: Console) -> None:
     agreement = run.agreement
     if agreement is None:
         return
-    _head(console, "two answers without documents")
+    head(console, "two answers without documents")
     rows = [("from memory", agreement.first), ("from the pseudo-context", agreement.second)]
-    _table(console, (), [*rows, ("agreement", agreement_in_words(agreement))])
+    table(console, (), [*rows, ("agreement", agreement_in_words(agreement))])
 
 
 def odds_in_words(odds: DraftOdds | None) -> str:
@@ -148,22 +131,24 @@ def others(token: TokenGenerated) -> str:
 
 def _print_paths(run: RunSummary, console: Console) -> None:
     if run.pseudo_context is not None:
-        _head(console, "pseudo-context (imagined by the model: a search key, never evidence)")
-        _paragraph(console, run.pseudo_context or "(blank)")
+        head(console, "pseudo-context (imagined by the model: a search key, never evidence)")
+        paragraph(console, run.pseudo_context or "(blank)")
+    in_rounds = run.looks_up_while_writing  # which are told with their queries
     for path in run.paths.values():
+        if in_rounds and not path.before_decision:
+            continue
         when = ", searched before the decision" if path.before_decision else ""
-        _head(console, f"{PATH_NAMES[path.path]} path ({path.retriever}{when})")
+        head(console, f"{PATH_NAMES[path.path]} path ({path.retriever}{when})")
         if path.path == "expanded":
-            _paragraph(console, f"searched for: {path.query_text}")
-        rows = [(c.rank, f"{c.score:.3f}", c.location, c.title) for c in path.chunks]
-        _table(console, ("rank", "score", "place", "heading"), rows, right=(0, 1), folded=(2, 3))
+            paragraph(console, f"searched for: {path.query_text}")
+        print_chunks(path, console)
 
 
 def _print_reranking(run: RunSummary, reranked: ChunksReranked, console: Console) -> None:
     """The scores of a reranker, best first."""
     calls = f", {reranked.llm_calls} LLM calls" if reranked.llm_calls else ""
-    _head(console, f"read against {READ_AGAINST[reranked.path]} by {reranked.reranker}{calls}")
-    _table(console, ("score", "place"), reranked_rows(run, reranked), right=(0,))
+    head(console, f"read against {READ_AGAINST[reranked.path]} by {reranked.reranker}{calls}")
+    table(console, ("score", "place"), reranked_rows(run, reranked), right=(0,))
 
 
 def reranked_rows(run: RunSummary, reranked: ChunksReranked) -> list[tuple[str, str]]:
@@ -175,14 +160,14 @@ def reranked_rows(run: RunSummary, reranked: ChunksReranked) -> list[tuple[str, 
 
 def _print_ranking(run: RunSummary, console: Console) -> None:
     selection = run.selection
-    if selection is None:
+    if selection is None or run.looks_up_while_writing:
         return
     notes = [f"score: {selection.score_name}"]
     if selection.query_pseudo_similarity is not None:
         notes.append(f"query to pseudo-context {selection.query_pseudo_similarity:.3f}")
     if selection.query_weight is not None:
         notes.append(f"query weight {selection.query_weight:.3f}")
-    _head(console, f"ranking ({', '.join(notes)}; angles in degrees)")
+    head(console, f"ranking ({', '.join(notes)}; angles in degrees)")
     rows = [
         (
             c.rank,
@@ -198,30 +183,42 @@ def _print_ranking(run: RunSummary, console: Console) -> None:
         for c in selection.candidates
     ]
     columns = ("rank", "kept", "s1", "s2", "angle1", "angle2", score_label(selection.score_name), "path", "place")
-    _table(console, columns, rows, right=(0, 2, 3, 4, 5, 6))
+    table(console, columns, rows, right=(0, 2, 3, 4, 5, 6))
 
 
 def _print_evidence(run: RunSummary, console: Console) -> None:
     if run.evidence:
         verdict = "the documents tell" if run.evidence.supported else "the documents do not tell"
-        _head(console, "evidence")
+        head(console, "evidence")
         uncertainty = number(run.evidence.answer_uncertainty, 4) or "undefined"
-        _paragraph(console, f"{verdict}: {run.evidence.reason} (uncertainty of the answer {uncertainty})")
+        paragraph(console, f"{verdict}: {run.evidence.reason} (uncertainty of the answer {uncertainty})")
     if run.sentences:
-        _head(console, "sentences and the sources that hold their names and numbers")
+        head(console, "sentences and the sources that hold their names and numbers")
         rows = [(" ".join(f"[{m}]" for m in s.markers) or "none", s.text) for s in run.sentences]
-        _table(console, (), rows)
+        table(console, (), rows)
 
 
 def _print_calls(run: RunSummary, console: Console) -> None:
-    rows = [call_row(phase, writing) for phase, writing in run.writings.items()]
+    rows = call_rows(run)
     if rows:
-        _head(console, "model calls, in tokens")
-        _table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))
+        head(console, "model calls, in tokens")
+        table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))
 
 
-def call_row(phase: Phase, writing: Writing) -> Row:
-    """A model call: phase, tokens of its prompt, reused, written, and what ended it."""
+def call_rows(run: RunSummary) -> list[Row]:
+    """The model calls: phase, tokens of the prompt, reused, written, and what ended it.
+
+    Of the calls of a phase the last one stands, but for those that write a chain of thought together.
+    """
+    rows: list[Row] = []
+    for phase, writing in run.writings.items():
+        calls = [call.writing for call in run.reasoning_calls] if phase == "reasoning" else [writing]
+        names = [f"{phase} {number}" for number in range(1, len(calls) + 1)] if len(calls) > 1 else [phase]
+        rows += [_call_row(name, call) for name, call in zip(names, calls, strict=True)]
+    return rows
+
+
+def _call_row(phase: str, writing: Writing) -> Row:
     done = writing.finished
     if done is None:
         return (phase, "", "", len(writing.tokens), "handed in" if writing.is_reused else "cut off")
@@ -229,48 +226,9 @@ def call_row(phase: Phase, writing: Writing) -> Row:
 
 
 def _print_times(end: RunFinished, console: Console) -> None:
-    _head(console, "time")
+    head(console, "time")
     rows = [(timing.stage, f"{timing.ms:.0f} ms") for timing in end.timings]
-    _table(console, (), [*rows, ("total", f"{end.elapsed_ms:.0f} ms")], right=(1,))
-
-
-def _head(console: Console, text: str) -> None:
-    from rich.text import Text
-
-    console.print()
-    console.print(Text(printable(text), style="bold"))
-
-
-def _paragraph(console: Console, text: str) -> None:
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console.print(Padding(Text(printable(text, keep_newlines=True)), (0, 0, 0, 2)))
-
-
-def _table(
-    console: Console,
-    columns: Sequence[str],
-    rows: Iterable[Row],
-    *,
-    right: Sequence[int] = (),
-    folded: Sequence[int] = (-1,),
-) -> None:
-    """Print rows; when they are too wide, only the `folded` columns give way, over several lines."""
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    cells = [[Text(printable("" if value is None else str(value))) for value in row] for row in rows]
-    width = len(columns) or max(map(len, cells), default=0)
-    folding = {position % width for position in folded} if width else set()
-    table = Table(box=None, show_header=bool(columns), pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for position, name in enumerate(columns or [""] * width):
-        justify: Literal["left", "right"] = "right" if position in right else "left"
-        table.add_column(name, justify=justify, no_wrap=position not in folding, overflow="fold")
-    for row in cells:
-        table.add_row(*row)
-    console.print(Padding(table, (0, 0, 0, 2)))
+    table(console, (), [*rows, ("total", f"{end.elapsed_ms:.0f} ms")], right=(1,))
 
 
 def _short(fingerprint: str) -> str:

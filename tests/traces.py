@@ -562,6 +562,15 @@ def looked_up_twice() -> list[Event]:
                     generated_tokens=28,
                 ),
                 extraction="reasoned",
+                timings=(
+                    StageTime(stage="setup", ms=1.5),
+                    StageTime(stage="reasoning", ms=4000.0),
+                    StageTime(stage="decide", ms=40.0),
+                    StageTime(stage="build_query", ms=20.0),
+                    StageTime(stage="search_reasoning", ms=400.0),
+                    StageTime(stage="select", ms=200.0),
+                    StageTime(stage="answer", ms=400.0),
+                ),
             ),
         ]
     )

@@ -210,6 +210,49 @@ def test_every_shade_has_a_rule_for_light_and_one_for_dark():
     assert dark.count(f".{name} {{ background: #") == 1
 
 
+def test_a_chain_of_thought_strikes_through_what_was_discarded_and_numbers_the_look_ups():
+    page = tree(fold(traces.looked_up_twice()))
+    text = section(page, "Chain of thought").all("div", "tokens")[0]
+    assert text.text == (
+        "Quiet time starts at 22:00.1 21:30. The quiet ends at 6:00, before breakfast.2 7:00."
+        " That is nine and a half hours"
+    )
+    assert [cut.text for cut in text.all("s")] == [" 22:00.", " 6:00, before breakfast."]
+    assert [cut.attributes["title"] for cut in text.all("s")] == ['unsure at "22:00"', 'unsure at "6:00"']
+    assert [mark.text for mark in text.all("span", "mark")] == ["1", "2"]
+    rows = section(page, "Chain of thought").all("tbody")[0].all("tr")
+    assert [cell.text for cell in rows[3].all("td")] == (
+        ["1", "22:00", "2.300", "1.900", "1.700", "", "1.620", "1.00", "looked up"]
+    )
+    assert not any(s.all("h2")[0].text == "Draft" for s in page.root.all("section"))
+
+
+def test_each_look_up_tells_its_query_with_the_words_shaded_by_weight():
+    page = tree(fold(traces.looked_up_twice()))
+    paths = section(page, "Paths")
+    assert [head.text for head in paths.all("h3")] == [
+        'Look-up 1 of 2: unsure at "22:00"',
+        'Look-up 2 of 2: unsure at "6:00"',
+    ]
+    words = [span for span in paths.all("span") if span.attributes.get("class", "").startswith("word")]
+    assert [word.text for word in words] == ["quiet", "time", "starts", "quiet", "ends"]
+    assert words[0].attributes["title"] == "weight 0.410"
+    assert words[0].attributes["class"] == words[4].attributes["class"]  # the heaviest of each query
+    assert [line.text for line in paths.all("summary")] == [
+        "1. handbook.md:11-19  9.500",
+        "2. handbook.md:31-39  7.250",
+        "1. handbook.md:21-29  8.000",
+        "2. handbook.md:11-19  4.500",
+    ]
+    assert [line.text for line in section(page, "Prompts").all("summary")][:2] == ["reasoning: 90 tokens"] * 2
+
+
+def test_what_is_held_against_a_threshold_word_by_word_has_no_gauge_of_a_draft():
+    page = tree(fold(traces.looked_up_twice()))
+    assert section(page, "Decision").all("svg") == []
+    assert section(page, "Decision").all("p", "verdict")[0].text.startswith("looked up 2 times while writing: at")
+
+
 def test_chunks_of_both_paths_are_marked_in_both_columns():
     events = [
         msgspec.structs.replace(e, chunks=(traces.ranked(1, 1, 0.9), traces.ranked(2, 2, 0.8)))

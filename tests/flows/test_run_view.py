@@ -120,6 +120,16 @@ VIEWS = {
         " - 2.3 s\n"
         "chance of being right: draft 0.61 (given), documents 0.34\n",
     ),
+    "looked_up_twice": (
+        "9.5 hours\n",
+        'looked up 2 times while writing: at "22:00" (1.62) and "6:00" (2.00), threshold 1.00'
+        " (etc, sparse, 3 chunks read) - 6.3 s\n"
+        "[1] handbook.md:11-19  (s1 0.60)\n[2] handbook.md:31-39  (s1 0.60)\n[3] handbook.md:21-29  (s1 0.70)\n",
+    ),
+    "certain_while_writing": (
+        "nine hours\n",
+        "answered from the model's memory: no word fires (etc) - 1.3 s\n",
+    ),
 }
 
 
