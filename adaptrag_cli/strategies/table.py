@@ -17,6 +17,7 @@ TABLE: Mapping[str, str] = {
     "cot": "adaptrag_cli.strategies.chain_of_thought:ChainOfThought",
     "cot-retrieve": "adaptrag_cli.strategies.chain_of_thought:ChainOfThoughtRetrieve",
     "ralm": "adaptrag_cli.strategies.ralm:InContextRALM",
+    "ircot": "adaptrag_cli.strategies.ircot:IRCoT",
     "flare": "adaptrag_cli.strategies.flare:FLARE",
     "etc": "adaptrag_cli.strategies.etc:EntropyTrend",
     "dragin": "adaptrag_cli.strategies.dragin:Dragin",

@@ -48,7 +48,7 @@ def unsure(text=JOE, p=P):
     return reply(text, logprob=[math.log(each) for each in p], stop_reason="stop")
 
 
-def ask(store, options, *replies, **more):
+def ask(store, options, /, *replies, **more):
     model = ScriptedModel().then(*replies)
     events = run_with(Resources(model=model, retriever=store), "flare", **{**options, **more})
     assert model.is_exhausted
@@ -269,7 +269,7 @@ def test_a_silent_model_gives_an_empty_answer(retriever):
 
 def test_nothing_found_is_told_and_the_sentence_is_written_again(retriever):
     zz = [0.9, 0.9, 0.5]
-    _, events = ask(retriever, PAPER, unsure("Qwxz vlqq zzkr.", zz), sure(END), **{"retriever": "sparse"})
+    _, events = ask(retriever, PAPER, unsure("Qwxz vlqq zzkr.", zz), sure(END), retriever="sparse")
     assert codes(events) == ["nothing_found"]
     assert chunks_read(events) == [("lamp.md#0", "harbour.txt#0"), ()]
 
