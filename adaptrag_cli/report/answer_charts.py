@@ -8,6 +8,7 @@ from adaptrag_cli.report.costs import COSTS, Cost, CostPoint, Score, cost_points
 from adaptrag_cli.report.figure import Axis, Figure, Series, Table, absent, interval, ordinals, percent
 from adaptrag_cli.report.groups import DIRECT, FORCED, NOT_DIRECT, GroupScore, group_scores
 from adaptrag_cli.report.lines import Line, panels_of
+from adaptrag_cli.report.notes import INTERVALS
 from adaptrag_cli.report.thresholds import ThresholdCurve, threshold_curves
 
 _COST_TITLES: dict[Cost, str] = {
@@ -66,7 +67,7 @@ def _groups(lines: Sequence[Line], scores: Sequence[GroupScore], score: Score, s
         source=source,
         reading="A good gate: what is directly answered is as often right as when the same is forced to retrieve, and "
         "more often than what is not directly answerable.",
-        notes=("Bars: 95 % bootstrap intervals.", *_unforced(scores)),
+        notes=(f"Bars: {INTERVALS}.", *_unforced(scores)),
         x=Axis(title="", scale="category"),
         y=Axis(title=f"{_SCORE_NAMES[score]}", scale="percent", limits=(0.0, 1.0)),
         panels=tuple(names.values()),

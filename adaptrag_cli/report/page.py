@@ -17,6 +17,7 @@ from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.drawing import drawn
 from adaptrag_cli.report.figure import Figure, Table
 from adaptrag_cli.report.lines import Line
+from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
 from adaptrag_cli.report.strategies import StrategyTable
 
@@ -143,10 +144,14 @@ def _calibration(line: Line) -> str:
 def _strategies(report: Report) -> Iterator[Element]:
     yield element(
         "p",
-        "Shares and scores in percent with 95 % bootstrap intervals; recall over questions that were looked up. A "
-        "verdict compares EM with always on the same questions.",
+        f"Shares and scores in percent. {INTERVALS}. Recall and all gold count questions that were looked up; F1 first "
+        "gold knows the first gold answer alone, as PAIRS' figures. A verdict compares EM with always on the same "
+        "questions.",
         class_="note",
     )
+    for line in report.lines:
+        for note in line_notes(line):
+            yield element("p", f"{line.name}: {note}" if len(report.lines) > 1 else note, class_="note")
     panels = dict.fromkeys(part.panel for part in report.tables)
     for number, panel in enumerate(panels):
         parts = [part for part in report.tables if part.panel == panel]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from adaptrag_cli.evaluation.statistics import Paired
+from adaptrag_cli.evaluation.statistics import Interval, Paired
 from adaptrag_cli.evaluation.summary import StrategyRow
 from adaptrag_cli.report.figure import Table, interval, percent
 
 
 def answer_rows(rows: Sequence[StrategyRow]) -> Table:
     """Right answers, gold passages, and the verdict against the reference."""
-    columns = ("strategy", "n", "EM", "F1", "ACC", "recall", "EM against always")
+    columns = ("strategy", "n", "EM", "F1", "F1 first gold", "ACC", "recall", "all gold", "EM against always")
     return Table(
         columns=columns,
         rows=tuple(
@@ -20,13 +20,39 @@ def answer_rows(rows: Sequence[StrategyRow]) -> Table:
                 row.n,
                 interval(row.em),
                 interval(row.f1),
+                interval(row.f1_first_gold),
                 interval(row.acc),
                 interval(row.recall),
+                interval(row.all_gold),
                 verdict(row),
             )
             for row in rows
         ),
     )
+
+
+def brief_answer_rows(rows: Sequence[StrategyRow], *, is_wide: bool) -> Table:
+    """The same in 100 characters, or in 80, without a column of what was not measured."""
+
+    def graded(value: Interval | None) -> str:
+        return interval(value) if is_wide else _mean(value)
+
+    table = Table(
+        columns=("strategy", "n", "EM", "F1", "ACC", "recall", "all gold"),
+        rows=tuple(
+            (
+                row.strategy,
+                row.n,
+                interval(row.em),
+                graded(row.f1),
+                _mean(row.acc),
+                graded(row.recall),
+                _mean(row.all_gold),
+            )
+            for row in rows
+        ),
+    )
+    return _without(table, [at for at in range(len(table.columns)) if all(row[at] == "" for row in table.rows)])
 
 
 def cost_rows(rows: Sequence[StrategyRow]) -> Table:
@@ -50,6 +76,12 @@ def cost_rows(rows: Sequence[StrategyRow]) -> Table:
     )
 
 
+def brief_cost_rows(rows: Sequence[StrategyRow]) -> Table:
+    """The same without failures, in 80 characters."""
+    whole = cost_rows(rows)
+    return _without(whole, [whole.columns.index("failed")])
+
+
 def tokens(row: StrategyRow) -> float:
     """Tokens that the model worked through: read anew and written."""
     return row.prompt_tokens - row.reused_tokens + row.generated_tokens
@@ -65,26 +97,6 @@ def verdict(row: StrategyRow) -> str:
     if row.em_difference is None:
         return ""
     return f"{row.em_difference.verdict} ({100 * row.em_difference.difference:+.1f})"
-
-
-def brief_rows(rows: Sequence[StrategyRow]) -> Table:
-    """The few columns that fit 80 characters."""
-    return Table(
-        columns=("strategy", "n", "EM", "F1", "recall", "trigger", "calls", "s"),
-        rows=tuple(
-            (
-                row.strategy,
-                row.n,
-                interval(row.em),
-                percent(row.f1.mean if row.f1 else None),
-                percent(row.recall.mean if row.recall else None),
-                percent(row.trigger_ratio.mean if row.trigger_ratio else None),
-                f"{row.llm_calls:.1f}",
-                f"{row.seconds_median:.1f}",
-            )
-            for row in rows
-        ),
-    )
 
 
 def decision_rows(rows: Sequence[StrategyRow]) -> Table:
@@ -142,6 +154,12 @@ def difference_rows(rows: Sequence[StrategyRow]) -> Table:
     )
 
 
+def brief_difference_rows(rows: Sequence[StrategyRow]) -> Table:
+    """Those of EM alone, in 80 characters."""
+    whole = difference_rows(rows)
+    return _without(whole, [whole.columns.index(name) for name in ("F1 difference", "p of F1")])
+
+
 def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
     """EM by kind of question, with the number of questions of each kind."""
     first = next(iter(rows.values()), ())
@@ -153,6 +171,18 @@ def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
         columns=("strategy", *kinds),
         rows=tuple((row.strategy, *(em.get((kind, row.strategy), "") for kind in rows)) for row in first),
     )
+
+
+def _without(table: Table, dropped: Sequence[int]) -> Table:
+    kept = [at for at in range(len(table.columns)) if at not in dropped]
+    return Table(
+        columns=tuple(table.columns[at] for at in kept),
+        rows=tuple(tuple(row[at] for at in kept) for row in table.rows),
+    )
+
+
+def _mean(value: Interval | None) -> str:
+    return percent(value.mean if value else None)
 
 
 def _difference(paired: Paired | None) -> str:

@@ -1,9 +1,10 @@
-"""The report in a terminal: the page's numbers as tables of 80 columns, and its curves as rows of glyphs."""
+"""The report in a terminal: the page's numbers as tables of 80 columns or more, and its curves as rows of glyphs."""
 
 from __future__ import annotations
 
 import io
 import shutil
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -11,8 +12,18 @@ from adaptrag_cli.events import Scalar
 from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.cases import Case
 from adaptrag_cli.report.figure import Figure, Series, Table
-from adaptrag_cli.report.lines import lines_of
-from adaptrag_cli.report.rows import brief_rows, type_rows, verdict
+from adaptrag_cli.report.lines import Line, lines_of
+from adaptrag_cli.report.notes import INTERVALS, line_notes
+from adaptrag_cli.report.rows import (
+    brief_answer_rows,
+    brief_cost_rows,
+    brief_difference_rows,
+    decision_rows,
+    difference_rows,
+    reference_of,
+    type_rows,
+    verdict,
+)
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.terminal import is_plain, printable
 
@@ -24,33 +35,33 @@ if TYPE_CHECKING:
 _GLYPHS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 32
 _LABEL_WIDTH = 19
+_WIDE = 100
+"""Columns from which on F1 and recall have their intervals, too."""
 
 
 def print_report(report: Report, stream: TextIO) -> None:
     """Print the table of strategies of every line and set, then every figure."""
-    lines = io.StringIO()
-    console = _console(lines, stream)
-    for part in report.tables:
-        _print_strategies(part, console, names_line=len(report.lines) > 1)
+    text = io.StringIO()
+    console = _console(text, stream)
+    _print_tables(report.lines, report.tables, console)
     for figure in report.figures:
         _print_figure(figure, console)
-    _flush(lines, stream)
+    _flush(text, stream)
 
 
 def print_tables(run: RunData, stream: TextIO) -> None:
     """Print the tables of strategies alone: what an evaluation ends with."""
-    lines = io.StringIO()
-    console = _console(lines, stream)
-    named = lines_of([run])
-    for part in strategy_tables(named):
-        _print_strategies(part, console, names_line=len(named) > 1)
-    _flush(lines, stream)
+    text = io.StringIO()
+    console = _console(text, stream)
+    lines = lines_of([run])
+    _print_tables(lines, strategy_tables(lines), console)
+    _flush(text, stream)
 
 
 def print_cases(cases: Sequence[Case], stream: TextIO) -> None:
     """Print each case: question, gold, both answers, and the commands that open both runs."""
-    lines = io.StringIO()
-    console = _console(lines, stream)
+    text = io.StringIO()
+    console = _console(text, stream)
     where = ""
     for case in cases:
         here = case.set if case.cell == "base" else f"{case.set}, {case.cell}"
@@ -59,7 +70,7 @@ def print_cases(cases: Sequence[Case], stream: TextIO) -> None:
             _head(console, f"{here}: {count} where {case.right} is right and {case.wrong} is wrong")
             where = here
         _print_case(case, console)
-    _flush(lines, stream)
+    _flush(text, stream)
 
 
 def sparkline(values: Sequence[float], *, low: float, high: float) -> str:
@@ -70,12 +81,12 @@ def sparkline(values: Sequence[float], *, low: float, high: float) -> str:
     return "".join(_GLYPHS[round(min(max((value - low) / (high - low), 0.0), 1.0) * steps)] for value in values)
 
 
-def _console(lines: io.StringIO, stream: TextIO) -> Console:
+def _console(text: io.StringIO, stream: TextIO) -> Console:
     from rich.console import Console
 
     plain = is_plain(stream)
     return Console(
-        file=lines,
+        file=text,
         width=max(80, shutil.get_terminal_size().columns) if stream.isatty() else 80,
         color_system=None if plain else "auto",
         force_terminal=not plain,
@@ -86,15 +97,31 @@ def _console(lines: io.StringIO, stream: TextIO) -> Console:
     )
 
 
-def _flush(lines: io.StringIO, stream: TextIO) -> None:
-    text = lines.getvalue().strip("\n")
-    stream.writelines(f"{line.rstrip()}\n" for line in text.split("\n"))  # rich fills columns with spaces
+def _flush(text: io.StringIO, stream: TextIO) -> None:
+    lines = text.getvalue().strip("\n").split("\n")
+    stream.writelines(f"{line.rstrip()}\n" for line in lines)  # rich fills columns with spaces
     stream.flush()
+
+
+def _print_tables(lines: Sequence[Line], tables: Sequence[StrategyTable], console: Console) -> None:
+    for part in tables:
+        _print_strategies(part, console, names_line=len(lines) > 1)
+    _head(console, "How to read the tables")
+    for note in (
+        f"Scores and shares are in percent. {INTERVALS}. Recall and all gold count questions that were looked up.",
+        "Decisions: not to look up, against whether the draft was right. Of several comparisons with one strategy, "
+        "p is corrected (Holm).",
+    ):
+        _say(console, note, indent=2)
+    for line in lines:
+        for note in line_notes(line):
+            _say(console, f"{line.name}: {note}" if len(lines) > 1 else note, indent=2)
 
 
 def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool) -> None:
     _head(console, f"{part.panel}: {part.line}" if names_line else part.panel)
-    _print_table(console, brief_rows(part.rows))
+    is_wide = console.width >= _WIDE
+    _print_table(console, brief_answer_rows(part.rows, is_wide=is_wide))
     for row in part.rows:
         if row.failures:
             _say(console, f"{row.strategy}: {row.failures} of {row.n} failed: {row.failure}", indent=2)
@@ -104,9 +131,21 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
         _say(console, f"{row.strategy} against {row.against}: {verdict(row)} points EM", indent=2)
     if len(told) < len(compared):
         _say(console, f"inconclusive against {compared[0].against}: {len(compared) - len(told)}", indent=2)
-    for name, kinds in part.types.items():
-        _say(console, f"EM by {name}:", indent=2)
-        _print_table(console, type_rows(kinds))
+    reference = reference_of(part.rows)
+    more = [
+        ("Cost of a question, on average", brief_cost_rows(part.rows)),
+        ("Decisions against what the drafts were", decision_rows(part.rows)),
+        (
+            f"Differences from {reference}, question by question",
+            difference_rows(part.rows) if is_wide else brief_difference_rows(part.rows),
+        ),
+        *((f"EM by {name}", type_rows(kinds)) for name, kinds in part.types.items()),
+    ]
+    for caption, made in more:
+        if made.rows:
+            console.print()
+            _say(console, f"{caption}:", indent=2)
+            _print_table(console, made)
 
 
 def _print_figure(figure: Figure, console: Console) -> None:
@@ -187,7 +226,8 @@ def _print_table(console: Console, made: Table) -> None:
     for at, name in enumerate(made.columns or ("",) * len(made.rows[0])):
         is_number = all(_is_number(row[at]) for row in made.rows)
         justify: Literal["left", "right"] = "right" if is_number else "left"
-        table.add_column(name, justify=justify, no_wrap=is_number, overflow="fold")
+        header = _stacked(name, [row[at] for row in made.rows]) if is_number else name
+        table.add_column(header, justify=justify, no_wrap=is_number, overflow="fold")
     for row in made.rows:
         table.add_row(*(Text(_broken("" if value is None else printable(str(value)))) for value in row))
     console.print(Padding(table, (0, 0, 0, 2)))
@@ -204,6 +244,12 @@ def _broken(text: str) -> str:
             lines.append("")
         lines[-1] += piece
     return "\n".join(lines)
+
+
+def _stacked(name: str, values: Sequence[Scalar]) -> str:
+    """A header in as many lines as its words need to be no wider than its column."""
+    widest = max(len("" if value is None else str(value)) for value in values)
+    return textwrap.fill(name, max(widest, *map(len, name.split()))) if " " in name else name
 
 
 def _is_number(value: Scalar) -> bool:

@@ -36,8 +36,14 @@ def test_tables_and_figures_in_the_terminal() -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "popqa"
-    assert lines[1].split() == ["strategy", "n", "EM", "F1", "recall", "trigger", "calls", "s"]
-    assert [line.split()[0] for line in lines[2:5]] == ["never", "always", "dtr"]
+    assert lines[2].split() == ["strategy", "n", "EM", "F1", "ACC", "recall", "gold"]
+    assert [line.split()[0] for line in lines[3:6]] == ["never", "always", "dtr"]
+    for caption in (
+        "  Cost of a question, on average:",
+        "  Decisions against what the drafts were:",
+        "  Differences from always, question by question:",
+    ):
+        assert lines.index(caption) < lines.index("How to read the tables")
     assert "EM of the drafts" in done.stdout
     assert "not here: needs pairs" not in done.stdout  # dtr alone has two of the three groups
     assert "The third group of dtr needs dtr:gate=false." not in done.stdout  # always will do

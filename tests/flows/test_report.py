@@ -20,6 +20,7 @@ import report_runs
 from adaptrag_cli.errors import ConfigError, UnknownName
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.results import RunData, read_run
+from adaptrag_cli.evaluation.statistics import Interval
 from adaptrag_cli.events import (
     ChunksSelected,
     DecisionMade,
@@ -34,13 +35,16 @@ from adaptrag_cli.report.build import Report, build_report
 from adaptrag_cli.report.cases import cases
 from adaptrag_cli.report.costs import CostPoint, cost_points, pareto_front
 from adaptrag_cli.report.drawing import SERIES_COLOURS, drawn
+from adaptrag_cli.report.figure import interval
 from adaptrag_cli.report.gain import gain_by_uncertainty
 from adaptrag_cli.report.gold import gold_chunks, rank_shares, similarity_shares
 from adaptrag_cli.report.groups import DIRECT, FORCED, NOT_DIRECT, group_scores
 from adaptrag_cli.report.lines import Line, lines_of, panels_of
+from adaptrag_cli.report.notes import line_notes
 from adaptrag_cli.report.page import report_page
 from adaptrag_cli.report.projection import principal_axes, project_line
-from adaptrag_cli.report.terminal_form import print_report, sparkline
+from adaptrag_cli.report.rows import answer_rows
+from adaptrag_cli.report.terminal_form import print_report, print_tables, sparkline
 from adaptrag_cli.report.thresholds import threshold_curves
 from adaptrag_cli.report.weights import WeightPoint, weight_lines, weight_points
 from adaptrag_cli.trace import read_trace
@@ -415,6 +419,124 @@ def test_the_terminal_form_fits_eighty_columns_and_shows_no_control(name: str, r
     print_report(request.getfixturevalue(name), out)
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert not set(out.getvalue()) & {"\x1b", "\u202e"}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def tables_at(run: RunData, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    out = Terminal()
+    print_tables(run, out)
+    return out.getvalue().splitlines()
+
+
+def test_tables_fit_their_terminal_and_use_it(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow, wide = (tables_at(run, columns, monkeypatch) for columns in (80, 100))
+    assert max(map(len, narrow)) <= 80 < max(map(len, wide)) <= 100
+    row = build_report([run]).tables[0].rows[2]
+    assert row.strategy == "dtr"
+    assert row.em is not None and row.f1 is not None and row.recall is not None and row.all_gold is not None
+    assert row.decision is not None and row.em_difference is not None and row.trigger_ratio is not None
+
+    def shown(value: float) -> str:
+        return f"{100 * value:.1f}"
+
+    def whole(value: Interval) -> list[str]:
+        return f"{shown(value.mean)} [{shown(value.low)}, {shown(value.high)}]".split()
+
+    for lines, graded in ((narrow, lambda value: [shown(value.mean)]), (wide, whole)):
+        answers, cost, decisions, differences = [line.split() for line in lines if line.split()[:1] == ["dtr"]][:4]
+        assert answers == [
+            *("dtr", "80"),
+            *whole(row.em),
+            *graded(row.f1),
+            shown(row.acc.mean),
+            *graded(row.recall),
+            shown(row.all_gold.mean),
+        ]
+        assert cost[1:] == [
+            *whole(row.trigger_ratio),
+            f"{row.searches:.2f}",
+            f"{row.llm_calls:.2f}",
+            f"{35 * row.llm_calls:.0f}",
+            f"{row.seconds_median:.1f}",
+            f"{row.seconds_p95:.1f}",
+        ]
+        assert decisions[1:4] == [
+            shown(row.decision.answerable),
+            shown(row.decision.f1),
+            shown(row.decision.accuracy),
+        ]
+        assert differences[1:3] == [shown(row.chunks_differ), shown(row.answers_differ)]
+        assert [str(row.em_difference.wins), str(row.em_difference.losses)] == differences[6:8]
+
+
+def test_what_was_not_measured_has_no_column(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = tuple(msgspec.structs.replace(r, recall=None, all_gold=None) for r in run.results)
+    lines = tables_at(msgspec.structs.replace(run, results=bare), 80, monkeypatch)
+    assert lines[1].split() == ["strategy", "n", "EM", "F1", "ACC"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    return read_run(report_runs.write_run(folder, sets=(("popqa", 6),), strategies=("never",)))
+
+
+def in_cell(run: RunData, **changes: object) -> RunData:
+    cell = msgspec.structs.replace(run.manifest.cells[0], **changes)
+    return msgspec.structs.replace(run, manifest=msgspec.structs.replace(run.manifest, cells=(cell,)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        (
+            {"calibration": "popqa", "calibrated_on": 5, "lanes": 1},
+            "Threshold and odds come from a calibration (popqa) that was fitted on 5 of these 6 questions: the numbers of "
+            "what it set flatter.",
+        ),
+        (
+            {"calibration": "squad", "lanes": 1},
+            "Threshold and odds come from a calibration on other questions (squad).",
+        ),
+        (
+            {"lanes": 2},
+            "Up to 2 questions were decoded together, and seconds are each one's share of the batch: one question "
+            "asked alone takes longer (measure it with --batch 1).",
+        ),
+        (
+            {"lanes": 4, "is_bit_equal": False},
+            "Up to 4 questions were decoded together, and seconds are each one's share of the batch: one question "
+            "asked alone takes longer (measure it with --batch 1); batches of this size may change answers, too.",
+        ),
+    ],
+    ids=["calibrated on these", "calibrated on others", "batched", "inexact"],
+)
+def test_what_qualifies_numbers_is_told_in_terminal_and_page(
+    small: RunData, changes: dict[str, object], note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = in_cell(small, **changes)
+    assert line_notes(lines_of([changed])[0]) == (note,)
+    assert note in " ".join(" ".join(tables_at(changed, 100, monkeypatch)).split())
+    assert f'<p class="note">{note}</p>' in report_page(build_report([changed]))
+
+
+def test_one_by_one_and_uncalibrated_needs_no_note(run: RunData) -> None:
+    assert line_notes(lines_of([in_cell(run, lanes=1)])[0]) == ()
+
+
+def test_the_page_tells_f1_against_the_first_gold(report: Report) -> None:
+    table = answer_rows(report.tables[0].rows)
+    at = table.columns.index("F1 first gold")
+    row = report.tables[0].rows[0]
+    assert row.f1_first_gold is not None
+    assert table.rows[0][at] == interval(row.f1_first_gold)
+    assert ">F1 first gold</th>" in report_page(report)
 
 
 def test_a_sparkline_runs_from_the_lowest_to_the_highest_glyph() -> None:
