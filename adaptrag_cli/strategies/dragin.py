@@ -41,6 +41,7 @@ from adaptrag_cli.strategies.watching import (
     Sighting,
     attend_alone,
     attend_in_context,
+    cut_before,
     nearest,
     place_words,
     watch,
@@ -89,7 +90,7 @@ class _RindWatcher:
             words=words,
             watched=watched,
             trigger=trigger,
-            cut=self._cut(words, trigger) if trigger else len(probe.tokens),
+            cut=cut_before(probe, self._first_dropped(words, trigger)) if trigger else len(probe.tokens),
             decisive=nearest([each.value for each in counted]),
         )
 
@@ -107,7 +108,7 @@ class _RindWatcher:
             limit=self.thought.use.options.query_words,
         )
 
-    def _cut(self, words: tuple[Word, ...], trigger: Trigger) -> int:
+    def _first_dropped(self, words: tuple[Word, ...], trigger: Trigger) -> int:
         if self.thought.use.options.mode == "code":
             return find_sentences(words)[trigger.sentence].first
         return words[trigger.word].first

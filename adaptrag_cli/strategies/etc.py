@@ -42,6 +42,7 @@ from adaptrag_cli.strategies.watching import (
     Sighting,
     attend_alone,
     attend_in_context,
+    cut_before,
     gives_attention,
     nearest,
     place_words,
@@ -101,7 +102,7 @@ class _TrendWatcher:
             words=words,
             watched=watched,
             trigger=trigger,
-            cut=words[trigger.word].first if trigger else len(probe.tokens),
+            cut=cut_before(probe, words[trigger.word].first) if trigger else len(probe.tokens),
             decisive=nearest([self._weight_of(each.value) for each in counted]),
         )
 

@@ -100,6 +100,16 @@ def gives_attention(model: LanguageModel) -> bool:
     return "attention" in model.info.capabilities
 
 
+def cut_before(probe: Generation, token: int) -> int:
+    """Where to cut so that the model may write anything in place of the word that begins with a token.
+
+    Some vocabularies spell the space before a number as a token of its own; behind it only a number would follow.
+    """
+    while token and not probe.tokens[token - 1].text.strip():
+        token -= 1
+    return token
+
+
 def nearest(values: Sequence[float | None]) -> float | None:
     """The greatest of the values that are defined."""
     return max((value for value in values if value is not None), default=None)

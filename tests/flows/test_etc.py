@@ -20,7 +20,7 @@ from adaptrag_cli.events import (
     kept_text,
 )
 from adaptrag_cli.strategies.base import Options, Resources
-from fakes import ScriptedModel, reply
+from fakes import Reply, ScriptedModel, reply, scripted_token
 from lamp import lamp_retriever
 from methods import cost, only, outline, run_with
 
@@ -116,6 +116,18 @@ def test_the_text_is_cut_before_the_word(model, retriever):
     assert first.uncertainty == pytest.approx(1.7)
     assert (last.retrieve, last.uncertainty, last.reason) == (False, 0.0, "no word fires")
     assert prompts_of(events)[1].text.endswith(f"<assistant>{KEPT}")
+
+
+def test_the_space_before_the_word_goes_with_it(retriever):
+    pieces = ["The", " lamp", " of", " Skarvik", " was", " lit", " in", " ", "1", "8", "."]
+    entropies = [0.1, 0.2, 0.1, 0.3, 0.1, 0.2, 0.1, 0.1, 1.9, 0.4, 0.1]
+    tokens = tuple(scripted_token(text, -0.1, entropy) for text, entropy in zip(pieces, entropies, strict=True))
+    model = ScriptedModel().then(Reply(tokens=tokens), reply(" May."), reply(" May."))
+    events = etc(model, retriever)
+    word = next(word for word in found(events, WordMeasured) if word.fires)
+    assert (word.text, word.first_step, word.step, word.entropy) == ("18", 8, 9, 1.9)  # the greatest of its tokens
+    assert (only(events, TokensDiscarded).from_step, only(events, TokensDiscarded).text) == (7, " 18.")
+    assert prompts_of(events)[1].text.endswith("<assistant>The lamp of Skarvik was lit in")
 
 
 def test_the_query_is_what_the_firing_words_attend_to(model, retriever):
