@@ -119,9 +119,8 @@ def write_run(
                 (folder / trace).parent.mkdir(parents=True, exist_ok=True)
                 lines = b"".join(encode_event(event) + b"\n" for event in events)
                 (folder / trace).write_bytes(gzip.compress(lines, mtime=0))
-                log.append(
-                    score_run(events, one.question, cell="base", set_name=name, label=spec.label, trace=str(trace))
-                )
+                scored = score_run(events, one.question, cell="base", set_name=name, label=spec.label, trace=str(trace))
+                log.append(msgspec.structs.replace(scored, gold_chunks=(_chunk_id(one, one.gold),)))
     log.close()
     return folder
 

@@ -137,8 +137,8 @@ def _projected(projections: Sequence[Projection], no_vectors: str) -> tuple[Figu
         ),
     )
     notes = tuple(
-        f"{p.line}: {p.questions} questions, chunks of {p.source}; the plane holds {percent(p.explained)} % of the "
-        "variance"
+        f"{p.line}: {p.questions} questions, chunks of {p.source}, and all gold chunks, found or not; the plane holds "
+        f"{percent(p.explained)} % of the variance"
         for p in projections
     )
     panels = tuple(projection.line for projection in projections)

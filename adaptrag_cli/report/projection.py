@@ -1,20 +1,21 @@
 """Question, chunks and gold chunks in the plane of their first two principal components (DTR Fig. 9, 10; PAIRS Fig. 8).
 
 With the question as the origin: of every chunk d of a question q the difference d - q is taken, the two directions in
-which these differences vary most are found (SVD of the centred differences), and d - q is projected onto them.
+which these differences vary most are found (SVD of the centred differences), and d - q is projected onto them. Gold
+chunks are those of the question's gold passages, whether a path found them or not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adaptrag_cli.evaluation.results import Result, ScoredChunk
+from adaptrag_cli.evaluation.results import Result
 from adaptrag_cli.report.lines import Line
 
 Floats = NDArray[np.float64]
@@ -72,29 +73,30 @@ def project_line(line: Line, vectors: VectorSource) -> Projection | None:
     label = line.on_two_paths()
     if label is None:
         return None
-    found = list(_differences(line, list(line.answers[label].values())[:SAMPLE], vectors))
+    found = list(_seen_from_questions(line, list(line.answers[label].values())[:SAMPLE], vectors))
     if len(found) < 3:
         return None
-    differences = np.stack([difference for _, _, difference in found])
+    differences = np.stack([seen.difference for seen in found])
     axes, explained = principal_axes(differences)
     places = differences @ axes.T
     chunks = [
         ProjectedChunk(
             line=line.name,
-            set=result.set,
-            question_id=result.question_id,
-            chunk_id=chunk.chunk_id,
+            set=seen.result.set,
+            question_id=seen.result.question_id,
+            chunk_id=seen.chunk_id,
             group=group,
             x=float(x),
             y=float(y),
         )
-        for (result, chunk, _), (x, y) in zip(found, places, strict=True)
-        for group in _groups(chunk)
+        for seen, (x, y) in zip(found, places, strict=True)
+        for group in GROUPS
+        if group in seen.groups
     ]
     return Projection(
         line=line.name,
         source=label,
-        questions=len({(result.set, result.question_id) for result, _, _ in found}),
+        questions=len({(seen.result.set, seen.result.question_id) for seen in found}),
         explained=explained,
         chunks=tuple(chunks),
     )
@@ -116,23 +118,38 @@ def principal_axes(points: Floats) -> tuple[Floats, float]:
     return axes * np.where(signs == 0.0, 1.0, signs)[:, np.newaxis], explained
 
 
-def _differences(
-    line: Line, results: Sequence[Result], vectors: VectorSource
-) -> Iterator[tuple[Result, ScoredChunk, Floats]]:
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """A chunk of a question, and where it lies from there."""
+
+    result: Result
+    chunk_id: str
+    groups: frozenset[str]
+    difference: Floats
+
+
+def _seen_from_questions(line: Line, results: Sequence[Result], vectors: VectorSource) -> Iterator[_Seen]:
     for result in results:
         query = vectors.text_vector(line.cell.encoder_identity, result.query)
         if query is None:
             continue
-        for chunk in result.candidates:
-            vector = vectors.chunk_vector(line.cell.indexes.get(result.set, ""), chunk.chunk_id)
+        for chunk_id, groups in _groups(result).items():
+            vector = vectors.chunk_vector(line.cell.indexes.get(result.set, ""), chunk_id)
             if vector is not None:
-                yield result, chunk, vector.astype(np.float64) - query.astype(np.float64)
+                yield _Seen(
+                    result=result,
+                    chunk_id=chunk_id,
+                    groups=groups,
+                    difference=vector.astype(np.float64) - query.astype(np.float64),
+                )
 
 
-def _groups(chunk: ScoredChunk) -> list[str]:
-    is_in: dict[str, Callable[[ScoredChunk], bool]] = {
-        "query": lambda c: c.query_rank is not None,
-        "pseudo-context": lambda c: c.pseudo_context_rank is not None,
-        "gold": lambda c: c.gold,
-    }
-    return [group for group in GROUPS if is_in[group](chunk)]
+def _groups(result: Result) -> dict[str, frozenset[str]]:
+    """The chunks that a path found or that are gold, each with the groups it is in; found ones first, best first."""
+    groups: dict[str, set[str]] = {}
+    for chunk in result.candidates:
+        ranks = {"query": chunk.query_rank, "pseudo-context": chunk.pseudo_context_rank}
+        groups[chunk.chunk_id] = {path for path, rank in ranks.items() if rank is not None}
+    for chunk_id in result.gold_chunks:
+        groups.setdefault(chunk_id, set()).add("gold")
+    return {chunk_id: frozenset(of) for chunk_id, of in groups.items()}

@@ -225,27 +225,48 @@ def test_the_projection_keeps_the_two_directions_of_most_variance(run: RunData, 
     cache = EvaluationCache(Path(run.folder) / "cache.sqlite")
     projection = project_line(line, cache)
     assert projection is not None
-    differences, names = [], []
+    differences: dict[tuple[str, str], np.ndarray] = {}
+    groups: set[tuple[str, str, str]] = set()
     for set_name in ("hotpotqa", "popqa"):
         for question_id, events in traces(run, "dpr-ais", set_name).items():
             query = cache.text_vector("minilm of this run", events[0].query)
-            for c in only(events, ChunksSelected).candidates:
-                vector = cache.chunk_vector(f"index-{set_name}", c.chunk_id)
-                differences.append(vector.astype(float) - query.astype(float))
-                names.append((question_id, c.chunk_id))
+            found = {e.path: [c.chunk_id for c in e.chunks] for e in events if isinstance(e, PathRetrieved)}
+            gold = f"{gold_document(question_id)}#0"
+            for group, chunk_ids in (
+                ("query", found["query"]),
+                ("pseudo-context", found["pseudo_context"]),
+                ("gold", [gold]),
+            ):
+                for chunk_id in chunk_ids:
+                    vector = cache.chunk_vector(f"index-{set_name}", chunk_id)
+                    differences[(question_id, chunk_id)] = vector.astype(float) - query.astype(float)
+                    groups.add((question_id, chunk_id, group))
     cache.close()
-    variances, directions = np.linalg.eigh(np.cov(np.array(differences).T))
+    assert {(c.question_id, c.chunk_id, c.group) for c in projection.chunks} == groups
+    assert projection.questions == 80
+    stacked = np.array(list(differences.values()))
+    variances, directions = np.linalg.eigh(np.cov(stacked.T))
     assert projection.explained == pytest.approx(variances[-2:].sum() / variances.sum())
-    places = np.array(differences) @ directions[:, [-1, -2]]
-    expected = dict(zip(names, np.abs(places), strict=True))
-    assert {(c.question_id, c.chunk_id) for c in projection.chunks} == set(expected)
+    expected = dict(zip(differences, np.abs(stacked @ directions[:, [-1, -2]]), strict=True))
     for c in projection.chunks:
         assert (abs(c.x), abs(c.y)) == pytest.approx(tuple(expected[(c.question_id, c.chunk_id)]), abs=1e-6)
         assert (c.radius * math.cos(math.radians(c.degrees)), c.radius * math.sin(math.radians(c.degrees))) == (
             pytest.approx((c.x, c.y), abs=1e-9)
         )
-    gold = {c.chunk_id.removesuffix("#0") for c in projection.chunks if c.group == "gold"}
-    assert gold == {c.chunk_id.removesuffix("#0") for c in gold_chunks([line])}
+
+
+def test_gold_chunks_that_no_path_found_are_projected_too(run: RunData) -> None:
+    first = next(r for r in run.results if r.strategy == "dpr-ais")
+    found = {c.chunk_id for c in first.candidates}
+    missed = next(f"{first.set}/0/{at}#0" for at in range(12) if f"{first.set}/0/{at}#0" not in found)
+    changed = tuple(msgspec.structs.replace(r, gold_chunks=(missed,)) if r is first else r for r in run.results)
+    cache = EvaluationCache(Path(run.folder) / "cache.sqlite")
+    projection = project_line(lines_of([msgspec.structs.replace(run, results=changed)])[0], cache)
+    cache.close()
+    assert projection is not None
+    own = [c for c in projection.chunks if c.question_id == first.question_id]
+    assert [(c.chunk_id, c.group) for c in own if c.group == "gold" or c.chunk_id == missed] == [(missed, "gold")]
+    assert {c.chunk_id for c in own} == found | {missed}
 
 
 def test_principal_axes_of_points_on_a_line() -> None:
@@ -497,8 +518,8 @@ def in_cell(run: RunData, **changes: object) -> RunData:
     [
         (
             {"calibration": "popqa", "calibrated_on": 5, "lanes": 1},
-            "Threshold and odds come from a calibration (popqa) that was fitted on 5 of these 6 questions: the numbers of "
-            "what it set flatter.",
+            "Threshold and odds come from a calibration (popqa) that was fitted on 5 of these 6 questions: the numbers "
+            "of what it set flatter.",
         ),
         (
             {"calibration": "squad", "lanes": 1},
