@@ -200,7 +200,7 @@ def look_ups_used_up(options: Options) -> WarningRaised:
     """Say that what is still to be written is not looked up."""
     return WarningRaised(
         code="look_ups_used_up",
-        message=f"after {options.max_retrievals} look-ups what is written stands; allow more with --max-retrievals",
+        message=f"look-ups are used up (--max-retrievals {options.max_retrievals}): what is written now stands",
     )
 
 
