@@ -48,9 +48,9 @@ def score_run(
     answer = finished.answer if finished is not None and finished.answer_source != "none" else ""
     counts = finished.counts if finished is not None else Counts()
     draft = _draft(events)
-    decision = _last(events, DecisionMade)
     selected = _last(events, ChunksSelected)
-    retrieved = decision is not None and decision.retrieve
+    # Methods that look up while they write decide again and again, at last for nothing more.
+    retrieved = any(isinstance(event, DecisionMade) and event.retrieve for event in events)
     kept = [c for c in selected.candidates if c.kept] if selected is not None else []
     documents = tuple(c.document for c in kept)
     judged = _last(events, EvidenceJudged)

@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from adaptrag_cli.evaluation.questions import Question
+from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.events import (
     ChunksSelected,
     DecisionMade,
@@ -21,7 +23,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.strategies.base import Options, Resources
 from fakes import Reply, ScriptedModel, reply, scripted_token
-from lamp import lamp_retriever
+from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with
 
 PROBE = "The lamp of Skarvik was lit by Thomas Edison in 1879."
@@ -172,6 +174,13 @@ def test_one_sentence_is_written_anew(model, retriever):
     etc(model, retriever)
     assert [call.max_sentences for call in model.calls] == [0, 1, 0]
     assert [call.max_tokens for call in model.calls] == [128, 121, 117]  # 7 tokens are kept, then 4 more
+
+
+def test_an_evaluation_counts_it_as_looked_up_though_its_last_decision_says_no(model, retriever):
+    question = Question(id="q1", text=QUERY, answers=("Ottilie Brandt",))
+    result = score_run(etc(model, retriever), question, cell="c", set_name="s", label="etc", trace="t")
+    assert (result.retrieved, result.searches, result.em) == (True, 1, 1.0)
+    assert result.documents
 
 
 # The paper's claims, with the sequences written out: d = d2H, m = (.9 + .1 w) d + (.1 - .1 w) d before, and w_2 = .5.
