@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adaptrag_cli.report.costs import COSTS, Cost, CostPoint, Score, cost_points, pareto_front
-from adaptrag_cli.report.figure import Axis, Figure, Series, Table, absent, interval, ordinals, percent
+from adaptrag_cli.report.figure import Axis, Dash, Figure, Mark, Series, Table, absent, interval, ordinals, percent
 from adaptrag_cli.report.groups import DIRECT, FORCED, NOT_DIRECT, GroupScore, group_scores
 from adaptrag_cli.report.lines import Line, panels_of
 from adaptrag_cli.report.notes import INTERVALS
-from adaptrag_cli.report.thresholds import ThresholdCurve, threshold_curves
 
 _COST_TITLES: dict[Cost, str] = {
     "seconds": "seconds a question",
@@ -23,12 +22,11 @@ def answer_figures(lines: Sequence[Line], *, seed: int = 0) -> tuple[Figure, ...
     """Groups by EM and F1, costs by EM and F1."""
     scores = group_scores(lines, seed=seed)
     costs = cost_points(lines)
-    curves = threshold_curves(lines)
     return (
         _groups(lines, scores, "em", "PAIRS Fig. 3"),
         _groups(lines, scores, "f1", "PAIRS Fig. 11"),
-        _costs(lines, costs, curves, "em"),
-        _costs(lines, costs, curves, "f1"),
+        _costs(lines, costs, "em"),
+        _costs(lines, costs, "f1"),
     )
 
 
@@ -90,14 +88,12 @@ def _unforced(scores: Sequence[GroupScore]) -> tuple[str, ...]:
     return tuple(f"The third group of {gate} needs {needs[gate]}." for gate in gates)
 
 
-def _costs(
-    lines: Sequence[Line], points: Sequence[CostPoint], curves: Sequence[ThresholdCurve], score: Score
-) -> Figure:
+def _costs(lines: Sequence[Line], points: Sequence[CostPoint], score: Score) -> Figure:
     title = f"Cost against {_SCORE_NAMES[score]}"
     if not points:
         return absent(f"cost-{score}", title, "beyond the papers", "needs a finished strategy")
     panels = tuple(_COST_TITLES[cost] for cost in COSTS)
-    series = [s for cost in COSTS for line in lines for s in _cost_series(lines, line, points, curves, cost, score)]
+    series = [s for cost in COSTS for line in lines for s in _cost_series(lines, line, points, cost, score)]
     fronts = {
         cost: {
             (p.line, p.strategy)
@@ -133,73 +129,66 @@ def _costs(
         name=f"cost-{score}",
         title=title,
         source="beyond the papers",
-        reading="Up and to the left is better: nothing beats the strategies on the dashed front at their cost, and "
-        "any other pays more for less.",
+        reading="Up and to the left is better: nothing beats what stands on the dashed front at its cost, and "
+        "anything else pays more for less.",
         notes=(
-            *(f"{line.name}: {_shared(points, line)} questions that every strategy was asked" for line in lines),
-            "Dotted: DTR at every threshold, computed from never and a strategy that always looks up. Tokens are those "
-            "of prompts that were not reused, and those written.",
+            *(note for line in lines if (note := _front_note(line, points, score))),
+            "Dotted: DTR at every threshold, computed from never and a strategy that always looks up; a threshold on "
+            "the front was found with hindsight, so calibrate it on other questions. Tokens are those of prompts that "
+            "were not reused, and those written.",
         ),
         y=Axis(title=f"{_SCORE_NAMES[score]}", scale="percent"),
         panels=panels,
         panel_titles=panels,
         series=tuple(series),
         data=Table(columns=columns, rows=rows),
-        brief=Table(columns=("line", "strategy", *columns[3:]), rows=tuple((*row[:2], *row[3:]) for row in rows)),
+        brief=Table(
+            columns=("line", "strategy", *columns[3:]),
+            rows=tuple((*row[:2], *row[3:]) for row, p in zip(rows, points, strict=True) if p.threshold is None),
+        ),
     )
 
 
 def _cost_series(
-    lines: Sequence[Line],
-    line: Line,
-    points: Sequence[CostPoint],
-    curves: Sequence[ThresholdCurve],
-    cost: Cost,
-    score: Score,
+    lines: Sequence[Line], line: Line, points: Sequence[CostPoint], cost: Cost, score: Score
 ) -> list[Series]:
     own = [point for point in points if point.line == line.name]
     front = pareto_front(own, cost, score)
     colour = ordinals([line.name for line in lines])[line.name]
-    panel = _COST_TITLES[cost]
-    rest = [point for point in own if point not in front]
 
-    def named(what: str) -> str:
-        return what if len(lines) == 1 else f"{line.name}: {what}"
-
-    def dots(name: str, chosen: Sequence[CostPoint], *, on_front: bool) -> Series:
+    def series(what: str, chosen: Sequence[CostPoint], mark: Mark, dash: Dash, *, is_labelled: bool) -> Series:
         return Series(
-            panel=panel,
-            name=named(name),
+            panel=_COST_TITLES[cost],
+            name=what if len(lines) == 1 else f"{line.name}: {what}",
             x=tuple(getattr(point, cost) for point in chosen),
             y=tuple(getattr(point, score) for point in chosen),
-            mark="linked" if on_front else "dots",
-            dash="dash" if on_front else "solid",
+            mark=mark,
+            dash=dash,
             colour=colour,
             words=tuple(point.strategy for point in chosen),
-            labels=tuple(point.strategy for point in chosen) if on_front else (),
+            labels=tuple("" if p.threshold is not None else p.strategy for p in chosen) if is_labelled else (),
         )
 
-    series = [dots("Pareto front", front, on_front=True)]
-    if rest:
-        series.append(dots("other strategies", rest, on_front=False))
-    shown = panels_of(lines)[0]
-    for curve in curves:
-        if (curve.line, curve.panel) == (line.name, shown):
-            drawn = [p for p in curve.points if getattr(p, cost) is not None]
-            if drawn:
-                series.append(
-                    Series(
-                        panel=panel,
-                        name=named("dtr by threshold"),
-                        x=tuple(getattr(p, cost) for p in drawn),
-                        y=tuple(getattr(p, score) for p in drawn),
-                        colour=colour,
-                        dash="dot",
-                        words=tuple(f"threshold {p.threshold:.4g}" for p in drawn),
-                    )
-                )
-    return series
+    rest = [point for point in own if point.threshold is None and point not in front]
+    swept = [point for point in own if point.threshold is not None]
+    made = (
+        series("Pareto front", front, "linked", "dash", is_labelled=True),
+        series("other strategies", rest, "dots", "solid", is_labelled=False),
+        series("dtr by threshold", swept, "line", "dot", is_labelled=False),
+    )
+    return [one for one in made if one.x]
 
 
-def _shared(points: Sequence[CostPoint], line: Line) -> int:
-    return next((point.questions for point in points if point.line == line.name), 0)
+def _front_note(line: Line, points: Sequence[CostPoint], score: Score) -> str:
+    """Of how many questions a line's points are, and which thresholds of DTR stand on its fronts."""
+    own = [point for point in points if point.line == line.name]
+    if not own:
+        return ""
+    parts = []
+    for cost in COSTS:
+        found = [p.threshold for p in pareto_front(own, cost, score) if p.threshold is not None]
+        if found:
+            many = f"{len(found)} from {min(found):.4g} to {max(found):.4g}" if len(found) > 1 else f"{found[0]:.4g}"
+            parts.append(f"{cost.replace('llm_', '')}: {many}")
+    thresholds = f"; DTR's thresholds on the front of {', of '.join(parts)}" if parts else ""
+    return f"{line.name}: {own[0].questions} questions, the same for every point{thresholds}"

@@ -7,11 +7,11 @@ charged for its draft always, and for its lookup when it is looked up.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from adaptrag_cli.evaluation.results import Result
-from adaptrag_cli.report.lines import Line, panels_of
+from adaptrag_cli.report.lines import ALL_SETS, Line, QuestionKey, panels_of
 from adaptrag_cli.report.pairs import Pair, pairs_of
 
 
@@ -79,10 +79,27 @@ def threshold_curves(lines: Sequence[Line]) -> tuple[ThresholdCurve, ...]:
                         memory=str(line.drafting()),
                         documents=documents if has_documents else None,
                         questions=len(pairs),
-                        points=_points(pairs, has_costs=line.spec(str(line.drafting())).strategy == "never"),
+                        points=_points(pairs, has_costs=_tells_costs(line)),
                     )
                 )
     return tuple(curves)
+
+
+def priced_points(line: Line, among: Set[QuestionKey]) -> tuple[frozenset[QuestionKey], tuple[ThresholdPoint, ...]]:
+    """What every threshold costs and gives on some questions, and on which of them: those with draft and documents.
+
+    Both are empty where the line has none, or drafts that come from a strategy that did more than draft.
+    """
+    if line.drafting() is None or not _tells_costs(line):
+        return frozenset(), ()
+    found = pairs_of(line, ALL_SETS, documents_label=line.looking_up())
+    pairs = [pair for pair in found if pair.key in among and pair.documents is not None]
+    points = _points(pairs, has_costs=True) if pairs else ()
+    return frozenset(pair.key for pair in pairs), points
+
+
+def _tells_costs(line: Line) -> bool:
+    return line.spec(str(line.drafting())).strategy == "never"
 
 
 def _points(pairs: Sequence[Pair], *, has_costs: bool) -> tuple[ThresholdPoint, ...]:

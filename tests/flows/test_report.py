@@ -310,6 +310,52 @@ def test_the_pareto_front_of_five_points() -> None:
     assert [p.strategy for p in pareto_front(points, "tokens", "em")] == ["e"]
 
 
+def test_thresholds_and_strategies_compete_on_the_same_questions(run: RunData) -> None:
+    """Without pairs' last answer, no point may know of that question."""
+    missing = next(r for r in reversed(run.results) if r.strategy == "pairs")
+    line = lines_of([msgspec.structs.replace(run, results=tuple(r for r in run.results if r is not missing))])[0]
+    points = cost_points([line])
+    assert {p.questions for p in points} == {79}
+    swept = {p.threshold: p for p in points if p.threshold is not None}
+    memory, documents, right = {}, {}, {}
+    for set_name in ("hotpotqa", "popqa"):
+        memory |= drafts(run, set_name)
+        documents |= from_documents(run, "dtr:gate=false", set_name)
+        right |= from_documents(run, "dtr", set_name)
+    for of in (memory, documents, right):
+        del of[missing.question_id]
+    assert set(swept) == {0.0, *(u for u, _ in memory.values())}
+    for threshold, point in swept.items():
+        em = [is_right if u <= threshold else documents[q] for q, (u, is_right) in memory.items()]
+        assert point.em == pytest.approx(np.mean(em))
+        looked_up = np.mean([u > threshold for u, _ in memory.values()])
+        assert point.seconds == pytest.approx(0.6 + 3.5 * looked_up)
+        assert point.llm_calls == pytest.approx(1 + 2 * looked_up)
+    as_run = next(p for p in points if p.strategy == "dtr")
+    assert as_run.em == pytest.approx(np.mean(list(right.values())))
+    same = swept[max(t for t in swept if t <= report_runs.THRESHOLD)]
+    assert (same.em, same.llm_calls, same.tokens) == pytest.approx((as_run.em, as_run.llm_calls, as_run.tokens))
+
+
+def test_a_threshold_may_stand_on_the_front(report: Report, line: Line) -> None:
+    figure = next(f for f in report.figures if f.name == "cost-em")
+    front = next(s for s in figure.series if s.name == "Pareto front")
+    expected = pareto_front(cost_points([line]), "seconds", "em")
+    assert list(front.words) == [p.strategy for p in expected]
+    thresholds = [p.threshold for p in expected if p.threshold is not None]
+    assert len(thresholds) > 1
+    assert all(bool(label) == (p.threshold is None) for label, p in zip(front.labels, expected, strict=True))
+    note = f"the front of seconds: {len(thresholds)} from {min(thresholds):.4g} to {max(thresholds):.4g}"
+    assert note in figure.notes[0]
+    assert {row[1] for row in figure.brief.rows} == set(report_runs.STRATEGIES)
+
+
+def test_without_drafts_of_never_strategies_compete_alone(run: RunData) -> None:
+    rest = tuple(r for r in run.results if r.strategy != "never")
+    points = cost_points(lines_of([msgspec.structs.replace(run, results=rest)]))
+    assert [p.threshold for p in points] == [None] * 5
+
+
 def test_several_runs_are_drawn_together(run: RunData, other_run: RunData) -> None:
     made = build_report([run, other_run])
     assert [line.name for line in made.lines] == ["small-0.5b", "large-1.5b"]
