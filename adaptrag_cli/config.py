@@ -138,7 +138,7 @@ class AskSettings:
     exclude_numbers: Switch | None = None
     neighbours: AtLeastOne | None = None
     labels: Folder | None = None
-    """Folder of an `adaptrag eval` run whose outcomes label questions (skr-knn, popularity)."""
+    """Folder of an `adaptrag eval` run whose outcomes label questions (skr-knn, adaptive-rag, popularity)."""
     floor: Share | None = None
     trigger: Threshold | None = None
     mode: ModeSetting | None = None
@@ -176,7 +176,7 @@ UNSET_MEANS: Mapping[str, str] = {
     "ask.agreement_limit": "the strategy's own",
     "ask.exclude_numbers": "the strategy's own",
     "ask.neighbours": "the strategy's own",
-    "ask.labels": "none: skr-knn and popularity then refuse",
+    "ask.labels": "none: skr-knn, adaptive-rag and popularity then refuse",
     "ask.floor": "the strategy's own",
     "ask.trigger": "the strategy's own",
     "ask.mode": "the strategy's own",

@@ -98,11 +98,11 @@ ExcludeNumbers = Annotated[
     ),
 ]
 Neighbours = Annotated[
-    int | None, typer.Option(metavar="K", help="skr-knn: similar questions compared.", rich_help_panel=SINGLE)
+    int | None, typer.Option(metavar="K", help="skr-knn, adaptive-rag: similar questions.", rich_help_panel=SINGLE)
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(metavar="RUN", help="skr-knn, popularity: an eval run with never and always.", rich_help_panel=SINGLE),
+    typer.Option(metavar="RUN", help="skr-knn, adaptive-rag, popularity: an eval run.", rich_help_panel=SINGLE),
 ]
 Floor = Annotated[
     float | None,
@@ -114,7 +114,7 @@ Trigger = Annotated[
 ]
 ModeOption = Annotated[
     str | None,
-    typer.Option("--mode", help="etc, dragin: trigger as in the paper or in its code.", rich_help_panel=WHILE_WRITING),
+    typer.Option("--mode", help="etc, dragin, flare: as in the paper or in its code.", rich_help_panel=WHILE_WRITING),
 ]
 SmoothingOption = Annotated[
     str | None,

@@ -48,6 +48,12 @@ def require_other_labels(
     labels = read_labels(folder, model_fingerprint=file.fingerprint)
     if labels.model_fingerprint != file.fingerprint:
         note(f"warning: {labels_of_another_model(labels, file.name)}")
+    is_routed = any(plan.strategy.name == "adaptive-rag" for plan in plans.values())
+    if is_routed and not any(question.simplest for question in labels.questions):
+        raise ConfigError(
+            f"adaptive-rag cannot be asked: no question of --labels {folder} was asked never, always and ircot",
+            "leave it out of --strategies, or label with: --strategies never,always,ircot",
+        )
     labelled = {question_digest(question.query) for question in labels.questions}
     asked = {question_digest(question.text) for question_set in sets for question in question_set.questions}
     if labelled & asked:

@@ -73,7 +73,7 @@ class Options:
     exclude_numbers: bool = False
     """Agreed answers with a number are looked up all the same (PAIRS' "Exclude num")."""
     neighbours: int = 5
-    """Labelled questions that skr-knn compares with."""
+    """Labelled questions that skr-knn and adaptive-rag compare with."""
     floor: float = 0.0
     """dtr+verify gives no answer that is less likely right than this."""
     trigger: float = 1.0
@@ -228,6 +228,9 @@ class LabelledQuestion:
     query: str
     right_from_memory: bool
     right_from_documents: bool
+    simplest: str = ""
+    """The simplest of `never`, `always` and `ircot` that was right, or what stands for it; empty where not all three
+    were asked."""
     facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels
 
+_MULTI_HOP_SETS = ("2wiki", "hotpot", "musique")
 _HINT = "make a run with: adaptrag eval DATA --strategies never,always --out FOLDER"
 
 
@@ -93,11 +94,25 @@ def _labelled(by_question: Mapping[tuple[str, str], Mapping[str, _Line]]) -> tup
             query=found["never"].query,
             right_from_memory=found["never"].em > 0,
             right_from_documents=found["always"].em > 0,
+            simplest=_simplest(found),
             facts=found["never"].meta,
         )
         for (_, question_id), found in by_question.items()
         if "never" in found and "always" in found
     )
+
+
+def _simplest(found: Mapping[str, _Line]) -> str:
+    """Label a question as Adaptive-RAG does: by the simplest way that was right, else by the kind of its set."""
+    with_steps = [line for label, line in found.items() if label.partition(":")[0] == "ircot"]
+    if not with_steps:
+        return ""
+    if found["never"].em > 0:
+        return "never"
+    if found["always"].em > 0:
+        return "always"
+    is_multi_hop = found["never"].set.lower().startswith(_MULTI_HOP_SETS)
+    return "ircot" if is_multi_hop or any(line.em > 0 for line in with_steps) else "always"
 
 
 def _cells(folder: Path) -> tuple[_Cell, ...]:

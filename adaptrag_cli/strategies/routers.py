@@ -53,7 +53,7 @@ class _Router(ABC):
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Route the question; draft only when nothing is looked up."""
-        labelled = yield from _other_questions(query, use)
+        labelled = yield from other_questions(query, use)
         route = self._route(query, labelled, use)
         yield DecisionMade(retrieve=route.retrieve, uncertainty=None, threshold=None, reason=route.reason)
         if route.retrieve:
@@ -84,7 +84,7 @@ class NearestQuestions(_Router):
         if not decided:
             raise ConfigError("never and always answered every labelled question alike", "evaluate more questions")
         documents_better = sum(1 for q in decided if q.right_from_documents)
-        nearest = _nearest(query, decided, use)
+        nearest = nearest_questions(query, decided, use)
         return route_by_neighbours(
             neighbours_documents=sum(1 for q in nearest if q.right_from_documents),
             neighbours_memory=sum(1 for q in nearest if q.right_from_memory),
@@ -188,10 +188,16 @@ def _route_by_popularity(popularity: float, limit: float, about: str) -> Route:
     )
 
 
-def _other_questions(query: str, use: Resources) -> Generator[Event, None, tuple[LabelledQuestion, ...]]:
-    """The labelled questions without the one that is asked."""
+def other_questions(
+    query: str, use: Resources, hint: str = _LABELS_HINT
+) -> Generator[Event, None, tuple[LabelledQuestion, ...]]:
+    """Give the labelled questions without the one that is asked.
+
+    Raises:
+        ConfigError: there are no labels; the hint says how to make them.
+    """
     if use.labels is None:
-        raise ConfigError("this strategy learns from labelled questions, and there are none", _LABELS_HINT)
+        raise ConfigError("this strategy learns from labelled questions, and there are none", hint)
     digest = question_digest(query)
     others = tuple(q for q in use.labels.questions if question_digest(q.query) != digest)
     if len(others) < len(use.labels.questions):
@@ -213,7 +219,7 @@ def embed_labelled(labels: Labels, retriever: Retriever, on_note: Callable[[str]
         retriever.embed(question.query)
 
 
-def _nearest(query: str, labelled: Sequence[LabelledQuestion], use: Resources) -> list[LabelledQuestion]:
+def nearest_questions(query: str, labelled: Sequence[LabelledQuestion], use: Resources) -> list[LabelledQuestion]:
     """The k labelled questions with the largest cosine, best first; ties by id."""
     retriever = use.require_retriever()
     vector = retriever.embed(query)

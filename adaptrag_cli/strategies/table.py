@@ -22,6 +22,7 @@ TABLE: Mapping[str, str] = {
     "etc": "adaptrag_cli.strategies.etc:EntropyTrend",
     "dragin": "adaptrag_cli.strategies.dragin:Dragin",
     "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",
+    "adaptive-rag": "adaptrag_cli.strategies.adaptive_rag:AdaptiveRAG",
     "popularity": "adaptrag_cli.strategies.routers:PopularityGate",
     "pairs": "adaptrag_cli.strategies.pairs:Pairs",
     "dpr-ais": "adaptrag_cli.strategies.pairs:DualPath",

@@ -280,14 +280,15 @@ def test_labels_of_the_questions_that_are_asked_are_refused(world: World):
 
 
 def test_what_a_strategy_lacks_is_told_before_anything_is_loaded(world: World):
-    for name, lack in (("skr-knn", "--labels RUN"), ("popularity", "--labels RUN"), ("dtr+verify", "calibrate")):
+    by_labels = [(name, "--labels RUN") for name in ("skr-knn", "adaptive-rag", "popularity")]
+    for name, lack in (*by_labels, ("dtr+verify", "calibrate")):
         with pytest.raises(ConfigError, match=f"{re.escape(name)} cannot be asked: it needs .*{lack}"):
             world.evaluate(name, out=name)
     assert world.models == []
     plan = world.plan()
     specs, missing = planning.all_strategies(plan.settings, plan.sets)
     lacking = [line.split()[0] for line in missing]
-    assert lacking == ["skr-knn", "popularity", "dtr+verify"]
+    assert lacking == ["skr-knn", "adaptive-rag", "popularity", "dtr+verify"]
     assert [spec.label for spec in specs] == [name for name in strategy_names() if name not in lacking]
 
 
@@ -363,6 +364,18 @@ def test_labels_come_from_a_run_with_memory_and_documents(world: World):
     world.evaluate("never", out="memory")
     with pytest.raises(ConfigError, match="no question was asked both"):
         read_labels(world.folder / "memory")
+
+
+def test_labels_for_adaptive_rag_need_all_three_ways(world: World):
+    world.evaluate()
+    plan = world.plan("adaptive-rag", out="routed")
+    labelled = with_overrides(plan.settings, {"ask.labels": (world.folder / "run", "--labels")})
+    with pytest.raises(ConfigError, match=r"no question of --labels .* was asked never, always and ircot"):
+        evaluate(replace(plan, settings=labelled), Watcher(), resume=False)
+    world.evaluate("never,always,ircot:reader=direct", out="three")
+    labels = read_labels(world.folder / "three").questions
+    # No way is right about q4, which is no multi-hop question by its set.
+    assert [q.simplest for q in sorted(labels, key=lambda q: q.id)] == ["always", "always", "never", "always"]
 
 
 def test_labels_come_from_one_cell_and_the_first_line_of_a_question(world: World):
