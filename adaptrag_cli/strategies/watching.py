@@ -86,7 +86,7 @@ def watch(watcher: Watcher) -> Generator[Event, None, Answer]:
         if not any(word.is_content for word in sighting.words[: trigger.word]) and not thought.text.strip():
             yield WarningRaised(
                 code="first_word_fired",
-                message="no content word stands before the unsure one: the query is made of the question alone",
+                message="unsure at the first content word: nothing stands before it that a query could be made of",
             )
         query = yield from _choose_query(watcher, probe, sighting)
         yield from thought.look_up(query)
