@@ -292,6 +292,12 @@ def load_strategy(name: str) -> Strategy:
     return strategy
 
 
+def wanted_capabilities(strategy: Strategy) -> frozenset[str]:
+    """What a model is to be loaded for: what the strategy needs, and what it `wants` and can do without."""
+    wants: frozenset[str] = getattr(strategy, "wants", frozenset())
+    return strategy.requires | wants
+
+
 def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
     """Refuse before anything is generated when the model lacks a signal."""
     missing = sorted(strategy.requires - model.info.capabilities)

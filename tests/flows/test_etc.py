@@ -21,7 +21,7 @@ from adaptrag_cli.events import (
     WordMeasured,
     kept_text,
 )
-from adaptrag_cli.strategies.base import Options, Resources
+from adaptrag_cli.strategies.base import Options, Resources, load_strategy, wanted_capabilities
 from fakes import Reply, ScriptedModel, reply, scripted_token
 from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with
@@ -239,6 +239,13 @@ def test_in_the_code_s_form_attention_weighs(retriever):
     alone, in_context = model.attended[0][0], [prompt for prompt, _ in model.attended[1:]]
     assert len(alone) == 0
     assert in_context == []  # nothing fired
+
+
+def test_attention_is_wanted_and_not_required():
+    etc, dragin, cot = map(load_strategy, ("etc", "dragin", "cot"))
+    assert wanted_capabilities(etc) - etc.requires == {"attention"}
+    assert "attention" in dragin.requires
+    assert wanted_capabilities(cot) == cot.requires
 
 
 def test_the_code_s_form_needs_attention(retriever):
