@@ -62,12 +62,15 @@ def print_cases(cases: Sequence[Case], stream: TextIO) -> None:
     """Print each case: question, gold, both answers, and the commands that open both runs."""
     text = io.StringIO()
     console = _console(text, stream)
-    where = ""
+    where: tuple[str, str, str] | None = None
+    names_run = len({case.run for case in cases}) > 1
     for case in cases:
-        here = case.set if case.cell == "base" else f"{case.set}, {case.cell}"
+        here = (case.run, case.cell, case.set)
         if here != where:
-            count = sum(1 for other in cases if (other.cell, other.set) == (case.cell, case.set))
-            _head(console, f"{here}: {count} where {case.right} is right and {case.wrong} is wrong")
+            count = sum(1 for other in cases if (other.run, other.cell, other.set) == here)
+            place = f"{case.run}: {case.set}" if names_run else case.set
+            named = place if case.cell == "base" else f"{place}, {case.cell}"
+            _head(console, f"{named}: {count} where {case.right} is right and {case.wrong} is wrong")
             where = here
         _print_case(case, console)
     _flush(text, stream)

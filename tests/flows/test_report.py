@@ -27,6 +27,7 @@ from adaptrag_cli.events import (
     Event,
     PathRetrieved,
     RunFinished,
+    Setting,
     TokenGenerated,
     UncertaintyMeasured,
 )
@@ -44,7 +45,7 @@ from adaptrag_cli.report.notes import line_notes
 from adaptrag_cli.report.page import report_page
 from adaptrag_cli.report.projection import principal_axes, project_line
 from adaptrag_cli.report.rows import answer_rows
-from adaptrag_cli.report.terminal_form import print_report, print_tables, sparkline
+from adaptrag_cli.report.terminal_form import print_cases, print_report, print_tables, sparkline
 from adaptrag_cli.report.thresholds import threshold_curves
 from adaptrag_cli.report.weights import WeightPoint, weight_lines, weight_points
 from adaptrag_cli.trace import read_trace
@@ -411,6 +412,46 @@ def test_cases_are_the_questions_where_only_the_first_is_right(run: RunData) -> 
         assert only(list(read_trace(Path(path))), RunFinished).answer == case.right_answer
     with pytest.raises(UnknownName, match="did you mean 'always'"):
         cases([run], "dtr", "alway")
+
+
+def test_cases_of_runs_that_asked_other_questions_are_refused(run: RunData, tmp_path: Path) -> None:
+    other = read_run(report_runs.write_run(tmp_path / "other", sets=(("hotpotqa", 5),)))
+    with pytest.raises(ConfigError, match="one and other ask other questions of hotpotqa"):
+        cases([run, other], "dtr", "always")
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({"model": "large", "model_fingerprint": "sha256:large"}, r"model \(small-0.5b, large\)"),
+        ({"encoder": "e5", "encoder_identity": "e5 of this run"}, r"encoder \(minilm, e5\)"),
+        ({"indexes": {"hotpotqa": "index-hotpotqa", "popqa": "rebuilt"}}, "index of popqa"),
+        ({"calibration_digest": "abc"}, "calibration"),
+        (
+            {"settings": {"dtr": (Setting(name="gate", value=False, origin="--strategies"),)}},
+            r"gate of dtr \(True, False\)",
+        ),
+    ],
+    ids=["model", "encoder", "index", "calibration", "setting"],
+)
+def test_cases_are_not_listed_together_of_what_was_asked_differently(
+    run: RunData, changes: dict[str, object], differing: str
+) -> None:
+    other = msgspec.structs.replace(in_cell(run, **changes), folder="elsewhere/two")
+    with pytest.raises(ConfigError, match=f"^one and two asked base with another {differing}$"):
+        cases([run, other], "dtr", "always")
+
+
+def test_what_neither_strategy_uses_does_not_part_cases(run: RunData) -> None:
+    settings = run.manifest.cells[0].settings | {"pairs": (Setting(name="agreement", value="f1", origin="flag"),)}
+    other = msgspec.structs.replace(in_cell(run, settings=settings), folder="elsewhere/two")
+    alone = cases([run], "dtr", "always")
+    both = cases([run, other], "dtr", "always")
+    assert len(both) == 2 * len(alone)
+    out = io.StringIO()
+    print_cases(both, out)
+    heads = [line for line in out.getvalue().splitlines() if line.startswith("elsewhere/two: ")]
+    assert [head.split()[1] for head in heads] == ["hotpotqa:", "popqa:"]
 
 
 class Elements(HTMLParser):
