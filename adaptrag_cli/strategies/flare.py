@@ -65,7 +65,9 @@ class FLARE:
         """Write the chain of thought in the chosen mode, and conclude it."""
         thought = Thought(query=query, use=use)
         if use.options.mode == "paper":
-            yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="looks every question up first")
+            yield DecisionMade(
+                retrieve=True, uncertainty=None, threshold=None, reason="the question, before anything is written"
+            )
             yield from thought.look_up(QueryBuilt(method="question", text=query), path="query")
         yield from _write(thought)
         return (yield from thought.conclude())

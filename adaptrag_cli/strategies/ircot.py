@@ -53,7 +53,7 @@ class IRCoT:
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Reason and look up by turns; conclude, or let the reader answer."""
-        return (yield from interleave(query, use, "looks up before every sentence"))
+        return (yield from interleave(query, use, "before every sentence"))
 
     def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
         """Search for the question: what is looked up before anything is written."""
@@ -69,7 +69,7 @@ def interleave(query: str, use: Resources, reason: str) -> Generator[Event, None
             yield look_ups_used_up(use.options)
             break
         yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason=reason)
-        reason = "looks up before every sentence"
+        reason = "before every sentence"
         built = interleaved_query(query, thought.text)
         yield from thought.look_up(built, path="query" if built.method == "question" else "reasoning")
         goes_on = yield from _add_sentence(thought)

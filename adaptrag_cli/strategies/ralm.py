@@ -59,9 +59,7 @@ class InContextRALM:
                 yield look_ups_used_up(use.options)
                 yield from thought.keep((yield from thought.think(thought.tokens_left)))
                 break
-            yield DecisionMade(
-                retrieve=True, uncertainty=None, threshold=None, reason=f"looks up every {stride} tokens"
-            )
+            yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason=f"every {stride} tokens")
             built = yield from _next_query(query, written)
             yield from thought.look_up(built, path="reasoning" if written else "query")
             part = yield from thought.think(min(stride, thought.tokens_left))

@@ -90,7 +90,7 @@ def test_sure_sentences_stand(retriever):
     assert [call.max_tokens for call in model.calls] == [64, 64, 64]
     assert [call.max_sentences for call in model.calls] == [1, 1, 1]
     assert decisions(events) == [
-        (True, None, None, "looks every question up first"),
+        (True, None, None, "the question, before anything is written"),
         (False, pytest.approx(1 - math.exp(-0.01)), 0.2, "no sentence is unsure"),
     ]
     assert fold(events).reasoning == f"Ann lit it. It was in 1887.{END}"

@@ -187,7 +187,7 @@ def test_where_nothing_is_found_the_conclusion_is_the_answer(tmp_path, reader):
 def test_each_look_up_has_its_decision(retriever):
     _, events = ask(retriever, sentence(FEE), sentence(SO))
     decisions = [event for event in events if isinstance(event, DecisionMade)]
-    assert [(d.retrieve, d.reason) for d in decisions] == [(True, "looks up before every sentence")] * 2
+    assert [(d.retrieve, d.reason) for d in decisions] == [(True, "before every sentence")] * 2
 
 
 def test_options():
