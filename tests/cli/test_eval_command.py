@@ -11,8 +11,8 @@ from adaptrag_cli.cli.app import app
 from report_runs import write_run
 
 FORMATS = (
-    "(known are HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, IIRC, "
-    'PubMedQA, BioASQ, CAG, and JSON lines of {"id", "question", "answers"})'
+    "(known are HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, "
+    'IIRC, PubMedQA, BioASQ, CAG, and JSON lines of {"id", "question", "answers"})'
 )
 
 
