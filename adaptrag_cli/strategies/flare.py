@@ -84,6 +84,10 @@ def _write(thought: Thought) -> Generator[Event, None, None]:
     while goes_on and thought.tokens_left:
         probe = yield from thought.think(_length(thought), max_sentences=_sentences(options))
         if not probe.text.strip():
+            if not standing:
+                yield DecisionMade(
+                    retrieve=False, uncertainty=None, threshold=options.trigger, reason="the text has ended"
+                )
             break
         sighting = see_sentence(probe, options) if options.mode == "paper" else see_rest(probe, options)
         looks_up = sighting.is_searchable and thought.may_look_up

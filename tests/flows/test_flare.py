@@ -262,9 +262,11 @@ def test_an_answer_that_never_comes_is_asked_for(retriever):
 
 
 def test_a_silent_model_gives_an_empty_answer(retriever):
-    _, events = ask(retriever, PAPER, sure(""), sure(""))
-    assert only(events, RunFinished).answer == ""
-    assert cost(events) == (2, 1)
+    for options, searches in ((PAPER, 1), (CODE, 0)):
+        _, events = ask(retriever, options, sure(""), sure(""))
+        assert decisions(events)[-1] == (False, None, options["trigger"], "the text has ended")
+        assert only(events, RunFinished).answer == ""
+        assert cost(events) == (2, searches)
 
 
 def test_nothing_found_is_told_and_the_sentence_is_written_again(retriever):
