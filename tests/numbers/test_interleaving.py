@@ -1,9 +1,8 @@
-"""IRCoT's queries, exit and passages (METHODS 6.2), and answers out of chains of thought (4.7, 13.8)."""
+"""IRCoT's queries, exit and passages (METHODS 6.2)."""
 
 import pytest
 
 from adaptrag_cli.events import Candidate
-from adaptrag_cli.stepwise.conclusions import reasoned_answer, yes_or_no
 from adaptrag_cli.stepwise.interleaving import (
     draws_conclusion,
     interleaved_query,
@@ -100,17 +99,3 @@ def test_passages_are_capped():
     assert [each.chunk_id for each in merge_chunks([], many)] == [f"c{number}" for number in range(15)]
     assert merge_chunks(many[:15], many[15:]) == tuple(many[:15])
     assert [each.chunk_id for each in merge_chunks([many[0]], many, limit=2)] == ["c0", "c1"]
-
-
-def test_answers_follow_the_first_mark():
-    assert reasoned_answer("So the answer is Paris. The answer is Rome.") == "Paris. The answer is Rome"
-    assert reasoned_answer("So the answer is Paris.\nThe answer is Rome.") == "Paris"
-    assert reasoned_answer("Ann was born in Paris.") == ""
-    assert reasoned_answer(" Ann was born in Paris. \n", missing="text") == "Ann was born in Paris."
-    assert reasoned_answer("So the answer is Paris.", missing="text") == "Paris"
-
-
-def test_strategyqas_answers():
-    assert [yes_or_no(text) for text in [" Yes, it is", "yesterday", "no", "It is, yes", ""]] == [
-        "yes", "yes", "no", "no", "no"
-    ]  # fmt: skip
