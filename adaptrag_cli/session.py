@@ -26,7 +26,7 @@ from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
-from adaptrag_cli.models.base import Encoder, LanguageModel, Reranker, load_lanes
+from adaptrag_cli.models.base import SIGNALS, Encoder, LanguageModel, Reranker, load_lanes
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
 from adaptrag_cli.models.files import ModelFile, locate_model
 from adaptrag_cli.retrieval import Retriever
@@ -38,6 +38,7 @@ from adaptrag_cli.strategies.base import (
     load_strategy,
     resolve_options,
     unused_flags,
+    wanted_capabilities,
 )
 
 _CALIBRATED = "calibrated on"
@@ -52,6 +53,8 @@ class ModelLoad:
     context_length: int
     gpu_layers: str
     threads: int | None
+    signals: bool = False
+    """Whether it is to give attention and states; others need not pay for that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +202,7 @@ def plan_session(settings: Settings) -> Plan:
         options=options,
         rows=rows,
         warnings=warnings,
-        load=_model_load(settings, file),
+        load=_model_load(settings, file, signals=bool(wanted_capabilities(strategy) & SIGNALS)),
         calibrated=calibrated,
         shipped=shipped,
         judge=judge,
@@ -315,12 +318,13 @@ def model_load_of(settings: Settings) -> ModelLoad:
     return _model_load(settings, locate_model(settings.models.answer, models_dir_of(settings)))
 
 
-def _model_load(settings: Settings, file: ModelFile) -> ModelLoad:
+def _model_load(settings: Settings, file: ModelFile, *, signals: bool = False) -> ModelLoad:
     return ModelLoad(
         file=file,
         context_length=settings.models.context_length,
         gpu_layers=settings.models.gpu_layers,
         threads=settings.models.threads,
+        signals=signals,
     )
 
 
@@ -467,6 +471,7 @@ def load_models(load: ModelLoad, lanes: int, on_note: Callable[[str], None]) -> 
         context_length=load.context_length,
         gpu_layers=load.gpu_layers,
         threads=load.threads,
+        signals=load.signals,
     )
 
 

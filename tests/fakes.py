@@ -115,6 +115,7 @@ class ScriptedModel:
             gpu_layers_requested="auto",
             gpu_layers_used=0,
             gpu_reason="a script needs no GPU",
+            layer_count=2,
             capabilities=frozenset(
                 {"text", "logprobs", "entropy"} | ({"attention"} if self.gives_attention else set())
             ),
@@ -128,9 +129,19 @@ class ScriptedModel:
     def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(_TEXTS[token_id] for token_id in token_ids)
 
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return tuple(_token_id(word) for word in _WORDS.findall(text))
+
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        max_sentences: int = 0,
+        states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
+        assert not states, "a strategy asks only for what the model gives"
         if len(prompt) + max_tokens > self.context_length:
             raise QueryTooLong(f"{len(prompt)} + {max_tokens} tokens do not fit {self.context_length}")
         answer = self._reply_to(prompt)

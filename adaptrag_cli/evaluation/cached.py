@@ -111,18 +111,30 @@ class CachedModel:
     def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         return self._model.token_texts(token_ids)
 
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        return self._model.tokenize(text)
+
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        max_sentences: int = 0,
+        states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
         """Yield tokens, remembered or new; return the whole."""
         ends = (tuple(stop), max_sentences) if max_sentences else (tuple(stop),)
-        key = digest(*self._identity, prompt.token_ids, max_tokens, *ends)
+        extras = (("states", *states),) if states else ()
+        key = digest(*self._identity, prompt.token_ids, max_tokens, *ends, *extras)
         reused = self._reused(prompt)
         remembered = _decoded(self._cache.get("generation", key), Generation)
         if remembered is not None:
             return self._remembered(replace(remembered, reused_tokens=reused))
         computing = self._computed(
-            self._model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences), key, reused
+            self._model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences, states=states),
+            key,
+            reused,
         )
         return _replayed(_drained(computing)) if self._at_once else computing
 

@@ -155,7 +155,8 @@ class _OpenCell:
         self._watcher = watcher
         self._settings = cell_plan.settings(plan.settings)
         self._session_plans = {s.label: plan_session(settings_of(s, self._settings)) for s in plan.strategies}
-        load = next(iter(self._session_plans.values())).load
+        plans = self._session_plans.values()
+        load = replace(next(iter(plans)).load, signals=any(each.load.signals for each in plans))
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
         require_corpora(self._indexes, self._session_plans)
         require_other_labels(plan.sets, self._session_plans, self._settings.ask.labels, load.file, watcher.note)

@@ -6,7 +6,7 @@ members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +60,11 @@ class Generation:
     """Prompt tokens that were already in the KV cache."""
     seconds: float = 0.0
     """What it cost: its own prefill, and its share of each step that it was decoded in with others. 0: not measured."""
+    states: Mapping[int, tuple[float, ...]] = field(default_factory=dict, hash=False)
+    """Residual state after each layer that was asked for, mean over the generated tokens that were fed (METHODS 8).
+
+    The prompt's tokens do not count, and the last one that was generated is never fed. Empty when none was fed.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +105,17 @@ class ModelInfo:
     gpu_layers_requested: str
     gpu_layers_used: int
     gpu_reason: str
+    layer_count: int
+    """Attention and states are asked for by number, 0 to this less one."""
     entropy_support: EntropySupport = "full"
     capabilities: frozenset[str] = frozenset({"text", "logprobs", "entropy"})
+    """`attention` and `states` (`SIGNALS`) only when the model was loaded for them and passed its check."""
     notes: tuple[str, ...] = ()
     """What the user should know about this load, such as a shortened context or a missing chat template."""
+
+
+SIGNALS = frozenset({"attention", "states"})
+"""Capabilities that look into the model while it computes."""
 
 
 class LanguageModel(Protocol):
@@ -123,12 +135,25 @@ class LanguageModel(Protocol):
         """Say what each token of a prompt reads; a character that is spread over several stands with the last one."""
         ...
 
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        """Ids of an untrusted text's tokens, none of which is a control token."""
+        ...
+
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        max_sentences: int = 0,
+        states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
         """Yield tokens as they are decoded; return the whole. `max_sentences` ends it when one more begins.
 
+        `states` are the layers whose mean state is wanted (-1: the last).
+
         Raises:
+            MissingCapability: `states` are asked of a model that does not list them among its capabilities.
             QueryTooLong: prompt and `max_tokens` do not fit the context.
             RunCancelled: `cancel` was called, also during prefill.
         """
@@ -153,6 +178,7 @@ class LanguageModel(Protocol):
             MissingCapability: the model does not list `attention` among its capabilities.
             QueryTooLong: both together do not fit the context.
             RunCancelled: `cancel` was called.
+            ModelError: what the model computes is no attention to the tokens of the text, or the backend refuses.
         """
         ...
 
@@ -184,10 +210,13 @@ def load_lanes(
     context_length: int = 4096,
     gpu_layers: str = "auto",
     threads: int | None = None,
+    signals: bool = False,
 ) -> tuple[LanguageModel, ...]:
     """Load a model file once, as so many models that write a text each; closing one closes all.
 
-    `trusted` means that the file's hash is the catalogue's. Taking a token of each in turn decodes them as one batch.
+    `trusted` means that the file's hash is the catalogue's. `signals` lets the models give attention and states, at a
+    small cost of speed; where one cannot, it says so in its notes. Taking a token of each in turn decodes them as one
+    batch.
 
     Raises:
         ModelNotFound: there is no such file.
@@ -208,6 +237,7 @@ def load_lanes(
         context_length=context_length,
         gpu_layers=gpu_layers,
         threads=threads,
+        signals=signals,
     )
 
 

@@ -11,7 +11,9 @@ there only whole parts are reused, which makes equal prompts equal sequences of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,9 @@ from adaptrag_cli.models.native import StopFlag, forget_native_errors, llama_lib
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from adaptrag_cli.models.base import Attention
+    from adaptrag_cli.models.graph_watch import GraphWatch
 
 PART = 128
 """Tokens per `llama_decode`: a GPU looks at the stop flag only between parts."""
@@ -53,11 +58,22 @@ def reusable_prefix(cached: Sequence[int], wanted: Sequence[int], granule: int) 
 class NativeContext:
     """A loaded model with its context. Only `stop.set` may be called from another thread."""
 
-    def __init__(self, path: Path, *, context_length: int, gpu_layers: int, threads: int, sequences: int = 1) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        context_length: int,
+        gpu_layers: int,
+        threads: int,
+        sequences: int = 1,
+        watch: GraphWatch | None = None,
+    ) -> None:
         """Load the file; a context longer than the model's training is shortened to it.
 
         Args:
-            sequences: texts that are held side by side, 1 to `PART`, each with the whole context length.
+            sequences: texts that are held side by side, each with the whole context length; one more than that fits
+                a batch may be held.
+            watch: what may look at the nodes of the graph; `attend`, `step` with layers and `watch_text` need it.
 
         Raises:
             ModelError: llama.cpp cannot load the file, or it is not a model that writes text.
@@ -65,6 +81,7 @@ class NativeContext:
         self._native = llama_library()
         self._path = path
         self._context: Any = None
+        self._watch = watch
         self._model = self._load_model(gpu_layers)
         try:
             self._require_text_generator()
@@ -82,7 +99,8 @@ class NativeContext:
             raise
         self.vocabulary = self._native.llama_model_get_vocab(self._model)
         self.vocabulary_size = int(self._native.llama_vocab_n_tokens(self.vocabulary))
-        all_layers = int(self._native.llama_model_n_layer(self._model)) + 1  # the output layer counts as one
+        self.layer_count = int(self._native.llama_model_n_layer(self._model))
+        all_layers = self.layer_count + 1  # the output layer counts as one
         self.gpu_layers = all_layers if gpu_layers < 0 else min(gpu_layers, all_layers)
         self.stop = StopFlag()
         self.stop.attach(self._context)
@@ -98,23 +116,95 @@ class NativeContext:
         template = self._native.llama_model_chat_template(self._model, None)
         return template.decode("utf-8", "replace") if template else None
 
-    def prefill(self, token_ids: Sequence[int], sequence: int = 0) -> int:
+    @property
+    def width(self) -> int:
+        """Numbers in the residual state of a token."""
+        return int(self._native.llama_model_n_embd(self._model))
+
+    @property
+    def keeps_all_keys(self) -> bool:
+        """Whether each layer keeps every token of a text in the cell of its number: no window, no recurrent state."""
+        native, model = self._native, self._model
+        return not (
+            native.llama_model_is_recurrent(model)
+            or native.llama_model_is_hybrid(model)
+            or native.llama_model_n_swa(model) > 0
+        )
+
+    def prefill(
+        self,
+        token_ids: Sequence[int],
+        sequence: int = 0,
+        *,
+        most_reused: int | None = None,
+        around_part: Callable[[int, int], AbstractContextManager[None]] = lambda start, end: nullcontext(),
+    ) -> int:
         """Evaluate a prompt from the start of a sequence; return how many of its tokens were in the cache already.
+
+        Args:
+            most_reused: evaluate the tokens from this one on in any case.
+            around_part: what each part [start, end) is evaluated in.
 
         Raises:
             RunCancelled: the stop flag was set.
             ModelError: llama.cpp refuses.
         """
         reused = reusable_prefix(self._cached.pop(sequence, ()), token_ids, self._granule)
+        if most_reused is not None:
+            reused = min(reused, most_reused // self._granule * self._granule)
         # Recurrent and sliding-window models refuse to forget a part: then everything is evaluated again.
         if reused == 0 or not self._native.llama_memory_seq_rm(self._memory, sequence, reused, -1):
             reused = 0
             self.forget(sequence)
         self._lengths[sequence] = reused
         for start, end in prefill_parts(reused, len(token_ids)):
-            self._evaluate(token_ids[start:end], sequence)
+            with around_part(start, end):
+                self._evaluate(token_ids[start:end], sequence)
         self._cached[sequence] = tuple(token_ids)
         return reused
+
+    def attend(self, token_ids: Sequence[int], *, first_row: int, layer: int, sequence: int = 0) -> Attention:
+        """Evaluate a text as a prompt, and return the attention that its tokens pay from the `first_row`-th on.
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses, or computes no such attention.
+        """
+        from adaptrag_cli.models.signals import AttentionReader  # numpy
+
+        heads = int(self._native.llama_model_n_head(self._model))
+        reader = AttentionReader(layer=layer, heads=heads, first_row=first_row, n_keys=len(token_ids))
+        around_part = partial(reader.part, self._require_watch())
+        self.prefill(token_ids, sequence, most_reused=first_row, around_part=around_part)
+        return reader.result()
+
+    def watch_text(self, token_ids: Sequence[int], names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Evaluate a text of at most `PART` tokens alone in the first sequence, as if all its logits were wanted.
+
+        Returns:
+            The values of each named node of the graph, shape (len(token_ids), its width).
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses, or computes no such node for each token.
+        """
+        from adaptrag_cli.models.signals import NodeReader
+
+        reader = NodeReader(names)
+        self.forget(0)
+        with reader.read(self._require_watch()):
+            self._decode_batch([(token_id, 0, i, True) for i, token_id in enumerate(token_ids)])
+        self.forget(0)
+        return {name: reader.rows(name, len(token_ids)) for name in names}
+
+    def step_watched(self, tokens: Mapping[int, int], layers: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """Do a `step`, and return the states of its tokens after some layers, each of shape (len(tokens), width)."""
+        from adaptrag_cli.models.signals import NodeReader, state_name
+
+        reader = NodeReader([state_name(layer) for layer in layers])
+        with reader.read(self._require_watch()):
+            self.step(tokens)
+        return {layer: reader.rows(state_name(layer), len(tokens)) for layer in layers}
 
     def step(self, tokens: Mapping[int, int]) -> None:
         """Evaluate one generated token of each given sequence, as one batch.
@@ -175,6 +265,11 @@ class NativeContext:
     def is_closed(self) -> bool:
         return self._model is None
 
+    def _require_watch(self) -> GraphWatch:
+        if self._watch is None:
+            raise RuntimeError("the context was made without a watch")
+        return self._watch
+
     def _evaluate(self, token_ids: Sequence[int], sequence: int = 0) -> None:
         """Evaluate the next tokens of one sequence; the last one's logits are kept."""
         start, last = self._lengths[sequence], len(token_ids) - 1
@@ -203,6 +298,8 @@ class NativeContext:
     def _decode(self, batch: Any, count: int, sequences: Iterable[int]) -> None:
         self.require_running()
         code = self._native.llama_decode(self._context, batch)
+        if self._watch is not None:
+            self._watch.raise_failure()
         if code == _ABORTED:
             self.require_running()
         if code != 0:
@@ -229,6 +326,8 @@ class NativeContext:
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = 0  # LLAMA_FLASH_ATTN_TYPE_DISABLED
         params.no_perf = True
+        if self._watch is not None:
+            self._watch.attach(params)
         forget_native_errors()
         context = self._native.llama_init_from_model(self._model, params)
         if not context:

@@ -10,7 +10,7 @@ one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 from adaptrag_cli.errors import ModelError, RunCancelled
 
 if TYPE_CHECKING:
+    from adaptrag_cli.models.base import Attention
     from adaptrag_cli.models.context import NativeContext
     from adaptrag_cli.models.logits import TokenStatistics
+    from adaptrag_cli.models.signals import StateMeans
 
 MAX_EQUAL_LANES = 3
 """Texts in one batch whose numbers are those of one-by-one."""
@@ -34,6 +36,8 @@ class _Text:
     measured: TokenStatistics | None = None
     """What follows the last evaluated token, until it is taken."""
     seconds: float = 0.0
+    states: StateMeans | None = None
+    """What its evaluated tokens are counted in, where their states are wanted."""
     failure: BaseException | None = None
     """Why the text cannot go on, though another one's call found out."""
 
@@ -56,10 +60,10 @@ class LockStep:
             self._context.stop.reset()
         self._texts[sequence] = _Text()
 
-    def begin(self, sequence: int, token_ids: Sequence[int]) -> int:
+    def begin(self, sequence: int, token_ids: Sequence[int], states: StateMeans | None = None) -> int:
         """Evaluate the prompt of an open text alone; return how many of its tokens were in the cache.
 
-        The context's logits are then those after the prompt.
+        The context's logits are then those after the prompt. The tokens that follow it are counted in `states`.
 
         Raises:
             RunCancelled: the stop flag was set.
@@ -72,8 +76,19 @@ class LockStep:
         with self._failing((sequence,)):
             reused = self._context.prefill(token_ids, sequence)
             measured = token_statistics(self._context.logits())
-        self._texts[sequence] = _Text(measured=measured, seconds=time.perf_counter() - started)
+        self._texts[sequence] = _Text(measured=measured, seconds=time.perf_counter() - started, states=states)
         return reused
+
+    def attend(self, sequence: int, token_ids: Sequence[int], *, first_row: int, layer: int) -> Attention:
+        """Evaluate an open text alone, to its end, and return what its tokens from the `first_row`-th on attend to.
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses, or computes no such attention.
+        """
+        self.require_running(sequence)
+        with self._failing((sequence,)):
+            return self._context.attend(token_ids, first_row=first_row, layer=layer, sequence=sequence)
 
     def follow(self, sequence: int, token_id: int) -> None:
         """The text goes on with this token: evaluate it with the next batch."""
@@ -122,7 +137,7 @@ class LockStep:
         started = time.perf_counter()
         batch = {s: text.waiting for s, text in sorted(self._texts.items()) if text.waiting is not None}
         with self._failing(batch):
-            self._context.step(batch)
+            self._step(batch)
             for position, sequence in enumerate(batch):
                 text = self._texts[sequence]
                 text.waiting = None
@@ -133,6 +148,16 @@ class LockStep:
         share = (time.perf_counter() - started) / len(batch)
         for sequence in batch:
             self._texts[sequence].seconds += share
+
+    def _step(self, batch: Mapping[int, int]) -> None:
+        """Evaluate a batch, and count the states of the texts that want them."""
+        wanting = [(i, states) for i, s in enumerate(batch) if (states := self._texts[s].states) is not None]
+        if not wanting:
+            self._context.step(batch)
+            return
+        rows = self._context.step_watched(batch, sorted({layer for _, states in wanting for layer in states.layers}))
+        for position, states in wanting:
+            states.add(rows, position)
 
     @contextmanager
     def _failing(self, sequences: Iterable[int]) -> Iterator[None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adaptrag_cli.errors import ConfigError, MissingCapability, ModelError, QueryTooLong
 from adaptrag_cli.events import Alternative, StopReason
@@ -13,10 +13,15 @@ from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
 from adaptrag_cli.models.context import PART, NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
 from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
+from adaptrag_cli.models.graph_watch import GraphWatch
 from adaptrag_cli.models.lanes import LockStep
 from adaptrag_cli.models.native import llama_library, physical_cores
 from adaptrag_cli.models.streaming import PieceDecoder, StopCutter
 
+if TYPE_CHECKING:
+    from adaptrag_cli.models.signals import StateMeans
+
+TEXT_CAPABILITIES = frozenset({"text", "logprobs", "entropy"})
 PLAIN_FRAME = ChatFrame(before="", after="")
 
 
@@ -29,11 +34,13 @@ def load_llama_lanes(
     context_length: int = 4096,
     gpu_layers: str = "auto",
     threads: int | None = None,
+    signals: bool = False,
     lanes: int,
 ) -> tuple[LlamaModel, ...]:
     """Load a GGUF file once for as many texts at a time as there are lanes.
 
-    `trusted` means that its hash is the catalogue's, so it needs no probing.
+    `trusted` means that its hash is the catalogue's, so it needs no probing. With `signals` there is one sequence more,
+    for texts whose attention is wanted without a prompt: they would drive a prompt out of the cache.
 
     Raises:
         ModelNotFound: there is no such file.
@@ -49,13 +56,22 @@ def load_llama_lanes(
     check_gguf(path, trusted=trusted)
     plan = plan_gpu(gpu_layers, can_offload=bool(llama_library().llama_supports_gpu_offload()))
     threads = threads or physical_cores()
+    watch, watch_note = _open_watch() if signals else (None, "")
 
     def open_with(layers: int) -> NativeContext:
-        return NativeContext(path, context_length=context_length, gpu_layers=layers, threads=threads, sequences=lanes)
+        return NativeContext(
+            path,
+            context_length=context_length,
+            gpu_layers=layers,
+            threads=threads,
+            sequences=lanes + 1 if watch is not None else lanes,
+            watch=watch,
+        )
 
     context, gpu_reason = open_or_fall_back(open_with, plan)
     tokenizer = SafeTokenizer(context.vocabulary)
     frame, template_note = _frame_of(context.chat_template, tokenizer)
+    found, signal_notes = _check_signals(context, tokenizer) if watch is not None else (frozenset[str](), (watch_note,))
     info = ModelInfo(
         name=name,
         path=str(path),
@@ -66,11 +82,21 @@ def load_llama_lanes(
         gpu_layers_requested=gpu_layers,
         gpu_layers_used=context.gpu_layers,
         gpu_reason=gpu_reason,
-        notes=tuple(note for note in (template_note, _length_note(context, context_length)) if note),
+        layer_count=context.layer_count,
+        capabilities=TEXT_CAPABILITIES | found,
+        notes=tuple(note for note in (template_note, _length_note(context, context_length), *signal_notes) if note),
     )
     decoding = LockStep(context)
     return tuple(
-        LlamaModel(info=info, context=context, tokenizer=tokenizer, frame=frame, decoding=decoding, sequence=sequence)
+        LlamaModel(
+            info=info,
+            context=context,
+            tokenizer=tokenizer,
+            frame=frame,
+            decoding=decoding,
+            sequence=sequence,
+            spare_sequence=lanes,
+        )
         for sequence in range(lanes)
     )
 
@@ -89,6 +115,19 @@ def open_or_fall_back(open_with: Callable[[int], NativeContext], plan: GpuPlan) 
     except ModelError as error:
         context = open_with(0)  # a broken file fails here again, with its own reason
         return context, f"running on the CPU, because loading with GPU layers failed: {error.message}"
+
+
+def _open_watch() -> tuple[GraphWatch | None, str]:
+    try:
+        return GraphWatch(), ""
+    except (ModelError, OSError) as error:
+        return None, f"the model gives neither attention nor states: {error}"
+
+
+def _check_signals(context: NativeContext, tokenizer: SafeTokenizer) -> tuple[frozenset[str], tuple[str, ...]]:
+    from adaptrag_cli.models.signal_check import CHECK_TEXT, check_signals  # numpy
+
+    return check_signals(context, tokenizer.plain_ids(CHECK_TEXT))
 
 
 def _frame_of(template: str | None, tokenizer: SafeTokenizer) -> tuple[ChatFrame, str]:
@@ -119,13 +158,19 @@ class LlamaModel:
         frame: ChatFrame,
         decoding: LockStep,
         sequence: int,
+        spare_sequence: int,
     ) -> None:
+        """
+        Args:
+            spare_sequence: where texts without a prompt are evaluated; used only by models that give attention.
+        """
         self._info = info
         self._context = context
         self._tokenizer = tokenizer
         self._frame = frame
         self._decoding = decoding
         self._sequence = sequence
+        self._spare_sequence = spare_sequence
         self._call = 0
 
     @property
@@ -141,23 +186,38 @@ class LlamaModel:
         decoder = PieceDecoder()
         return tuple(decoder.push(self._tokenizer.piece(token_id, special=True)) for token_id in token_ids)
 
+    def tokenize(self, text: str) -> tuple[int, ...]:
+        """Ids of an untrusted text's tokens, none of which is a control token."""
+        return tuple(self._tokenizer.plain_ids(text))
+
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        max_sentences: int = 0,
+        states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
         """Yield greedy tokens as they are decoded; return the whole.
 
         Token texts joined are exactly the text returned: a stop string, the sentence after the last one that is
-        wanted, or a last character without its final bytes, is in neither.
+        wanted, or a last character without its final bytes, is in neither. `states` counts each token that was fed,
+        such tokens included; the last token is never fed, for nothing follows it.
 
         Raises:
+            MissingCapability: `states` are wanted and the model does not give them.
             QueryTooLong: prompt and `max_tokens` do not fit the context.
             RunCancelled: `cancel` was called, also during prefill.
         """
         if max_tokens < 1:
             raise ValueError(f"max_tokens is at least 1, got {max_tokens}")
+        layers = {layer: self._layer(layer) for layer in states}
+        if layers:
+            self._require_capability("states")
         self._require_room(prompt, max_tokens)
         self._open_call()
-        return self._generate(prompt, max_tokens, StopCutter(stop, max_sentences=max_sentences), self._call)
+        return self._generate(prompt, max_tokens, StopCutter(stop, max_sentences=max_sentences), layers, self._call)
 
     def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores:
         """Log-probabilities of each label's first token after the prompt, from the raw logits.
@@ -183,8 +243,29 @@ class LlamaModel:
         )
 
     def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
-        """Refuse: this model lists no `attention` among its capabilities."""
-        raise MissingCapability(f"model {self._info.name!r} gives no attention", "choose another with --model")
+        """Evaluate a text as one prompt, and give the attention of its continuation; the cached prefix is reused.
+
+        Raises:
+            MissingCapability: the model does not list `attention` among its capabilities.
+            QueryTooLong: both together do not fit the context.
+            RunCancelled: `cancel` was called.
+            ModelError: what the model computes is no attention to the tokens of the text, or llama.cpp refuses.
+        """
+        if not continuation:
+            raise ValueError("a text that nothing continues attends to nothing")
+        layer = self._layer(layer)
+        self._require_capability("attention")
+        self._require_fits(len(prompt), len(continuation))
+        self._open_call()
+        sequence = self._sequence if prompt.token_ids else self._spare_sequence
+        if sequence != self._sequence:
+            self._decoding.open(sequence)
+        try:
+            token_ids = (*prompt.token_ids, *continuation)
+            return self._decoding.attend(sequence, token_ids, first_row=len(prompt), layer=layer)
+        finally:
+            for each in {sequence, self._sequence}:
+                self._decoding.end(each)
 
     def forget(self) -> None:
         """Empty this sequence's KV cache; a generation in progress is over."""
@@ -209,24 +290,41 @@ class LlamaModel:
         if self._context.is_closed:
             raise RuntimeError("the model was closed")
 
-    def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
+    def _layer(self, layer: int) -> int:
+        """The number of a layer, counted from the front."""
+        count = self._info.layer_count
+        if not -count <= layer < count:
+            raise ValueError(f"layer {layer} of {count}")
+        return layer % count
+
+    def _require_capability(self, capability: str) -> None:
+        if capability not in self._info.capabilities:
+            raise MissingCapability(
+                f"model {self._info.name!r} gives no {capability}",
+                "load it with signals, or choose another with --model",
+            )
+
+    def _require_fits(self, prompt_tokens: int, max_tokens: int) -> None:
         self._require_open()
-        room = self._info.context_length - max_tokens
-        if len(prompt) > room:
+        if prompt_tokens + max_tokens > self._info.context_length:
             raise QueryTooLong(
-                f"a prompt of {len(prompt)} tokens and an answer of {max_tokens} do not fit the context of "
+                f"a prompt of {prompt_tokens} tokens and an answer of {max_tokens} do not fit the context of "
                 f"{self._info.context_length}",
                 "ask a shorter question or raise models.context_length",
             )
+
+    def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
+        self._require_fits(len(prompt), max_tokens)
         if not prompt.token_ids:
             raise ConfigError("the prompt is empty", "ask a question")
 
     def _generate(
-        self, prompt: Prompt, max_tokens: int, cutter: StopCutter, call: int
+        self, prompt: Prompt, max_tokens: int, cutter: StopCutter, layers: Mapping[int, int], call: int
     ) -> Generator[Token, None, Generation]:
         self._require_current(call)
         try:
-            reused = self._decoding.begin(self._sequence, prompt.token_ids)
+            means = self._state_means(layers)
+            reused = self._decoding.begin(self._sequence, prompt.token_ids, means)
             decoder = PieceDecoder()
             tokens: list[Token] = []
             stop_reason: StopReason = "length"
@@ -264,10 +362,18 @@ class LlamaModel:
                 prompt_tokens=len(prompt),
                 reused_tokens=reused,
                 seconds=self._decoding.seconds(self._sequence),
+                states=means.means() if means is not None else {},
             )
         finally:
             if call == self._call:
                 self._decoding.end(self._sequence)
+
+    def _state_means(self, layers: Mapping[int, int]) -> StateMeans | None:
+        if not layers:
+            return None
+        from adaptrag_cli.models.signals import StateMeans  # numpy
+
+        return StateMeans(layers)
 
     def _shown(self, token_id: int) -> str:
         return self._tokenizer.piece(token_id, special=True).decode("utf-8", "replace")
