@@ -23,6 +23,7 @@ import msgspec
 from adaptrag_cli.disk import flush_to_disk, replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import AnswerSource, Event, Record, Scalar, Setting, encode_event
+from adaptrag_cli.stepwise.timing import FirstTrigger
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -150,6 +151,14 @@ class Result(Record, frozen=True, kw_only=True):
     query_pseudo_similarity: float | None = None
     query_weight: float | None = None
     pseudo_context: str | None = None
+    look_ups: int | None = None
+    """How often documents were looked up; None of results from before this was counted."""
+    triggers: int = 0
+    """Look-ups that were asked for because something did not keep to a threshold."""
+    first_trigger: FirstTrigger | None = None
+    """Where the first look-up was asked for."""
+    entropies: tuple[float, ...] = ()
+    """Of the tokens of the reasoning that was written before anything was looked up, in nats."""
     gold_chunks: tuple[str, ...] = ()
     """Chunk ids of the gold passages, found or not."""
     llm_calls: int

@@ -34,6 +34,8 @@ from adaptrag_cli.events import (
     UncertaintyMeasured,
     tagged_answer,
 )
+from adaptrag_cli.run_summary import RunSummary, fold
+from adaptrag_cli.stepwise.timing import FirstTrigger
 
 _CLOSED = frozenset({"yes", "no", "maybe"})
 _Kind = TypeVar("_Kind", bound=Event)
@@ -54,6 +56,7 @@ def score_run(
     kept = [c for c in selected.candidates if c.kept] if selected is not None else []
     documents = tuple(c.document for c in kept)
     judged = _last(events, EvidenceJudged)
+    run = fold(events)
     measured = next((e for e in events if isinstance(e, UncertaintyMeasured)), None)
     pseudo_context = _last(events, PseudoContextWritten)
     return Result(
@@ -84,6 +87,10 @@ def score_run(
         query_pseudo_similarity=selected.query_pseudo_similarity if selected is not None else None,
         query_weight=selected.query_weight if selected is not None else None,
         pseudo_context=pseudo_context.text if pseudo_context is not None else None,
+        look_ups=len(run.rounds),
+        triggers=sum(each.decision.threshold is not None for each in run.rounds),
+        first_trigger=_first_trigger(run),
+        entropies=_first_entropies(run),
         llm_calls=counts.llm_calls,
         searches=counts.searches,
         prompt_tokens=counts.prompt_tokens,
@@ -108,6 +115,25 @@ def _draft(events: Sequence[Event]) -> str | None:
     text = _written(events, "draft")
     asked = next((e.text for e in events if isinstance(e, PromptBuilt) and e.phase == "draft"), "")
     return tagged_answer(text) if text is not None and "<answer>" in asked else text
+
+
+def _first_trigger(run: RunSummary) -> FirstTrigger | None:
+    if not run.rounds:
+        return None
+    first = run.rounds[0]
+    calls = run.reasoning_calls[: first.calls]
+    if first.word is None:
+        return FirstTrigger(token=sum(len(call.kept_tokens) for call in calls), kept=first.kept)
+    before = sum(len(call.kept_tokens) for call in calls[:-1])
+    return FirstTrigger(token=before + first.word.first_step, kept=first.kept)
+
+
+def _first_entropies(run: RunSummary) -> tuple[float, ...]:
+    """Those of the first call, whole: what it wrote and what was then discarded."""
+    looked_up_first = bool(run.rounds) and run.rounds[0].calls == 0
+    if looked_up_first or not run.reasoning_calls:
+        return ()
+    return tuple(round(token.entropy, 4) for token in run.reasoning_calls[0].writing.tokens)
 
 
 def _recall(question: Question, documents: Sequence[str], texts: Sequence[str]) -> float | None:

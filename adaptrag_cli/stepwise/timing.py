@@ -7,7 +7,6 @@ looked up and the answer is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adaptrag_cli.answers import concluded_answer, concludes, contains_words, normalise_answer, same_answer
@@ -20,7 +19,8 @@ class FirstTrigger:
     """Where the first look-up of a run was asked for."""
 
     token: int
-    """The token that it was asked for at: how many the run had written and kept, 0 for the first."""
+    """Which token of the text it was asked for at, from 0: the one with which the word begins that fires, else the next
+    one to be written."""
     kept: str
     """The text that was kept."""
 
@@ -34,39 +34,8 @@ class TimedRun:
     answer_without: str
     right: bool
     right_without: bool
-    retrievals: int
     first_trigger: FirstTrigger | None
     """None exactly where nothing was looked up."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Share:
-    """So many of so many."""
-
-    count: int
-    of: int
-
-    @property
-    def value(self) -> float | None:
-        """From 0 to 1; None of nothing."""
-        return self.count / self.of if self.of else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Timing:
-    """How a method timed its look-ups."""
-
-    runs: int
-    mean_retrievals: float | None
-    """None without runs."""
-    redundant: Share
-    """Of the runs that looked up."""
-    redundant_at_first_token: Share
-    """Of those that looked up before the first token."""
-    delayed: Share
-    """Of the runs that looked up."""
-    missing: Share
-    """Of all runs."""
 
 
 def is_redundant(run: TimedRun) -> bool:
@@ -95,28 +64,13 @@ def is_missing(run: TimedRun) -> bool:
     return run.first_trigger is None and not run.right
 
 
-def time_retrievals(runs: Sequence[TimedRun]) -> Timing:
-    """Count the look-ups of a method, and how many of them came in vain, late or not at all."""
-    looked_up = [run for run in runs if run.first_trigger is not None]
-    at_once = [run for run in looked_up if run.first_trigger is not None and run.first_trigger.token == 0]
-    return Timing(
-        runs=len(runs),
-        mean_retrievals=sum(run.retrievals for run in runs) / len(runs) if runs else None,
-        redundant=Share(count=sum(map(is_redundant, looked_up)), of=len(looked_up)),
-        redundant_at_first_token=Share(count=sum(map(is_redundant, at_once)), of=len(at_once)),
-        delayed=Share(count=sum(map(is_delayed, looked_up)), of=len(looked_up)),
-        missing=Share(count=sum(map(is_missing, runs)), of=len(runs)),
-    )
+def delay_of(trigger: FirstTrigger | None, reference: FirstTrigger | None) -> int | None:
+    """Number of tokens by which a trigger comes after the reference's on the same text; negative if before.
 
-
-def mean_delay(triggers: Sequence[int | None], reference: Sequence[int | None]) -> float | None:
-    """Mean number of tokens by which triggers come after the reference's on the same texts; negative if before.
-
-    A text counts where both have triggered. None without any.
+    None where one of them is missing, and where the two texts part before either was asked for.
     """
-    delays = [
-        token - other
-        for token, other in zip(triggers, reference, strict=True)
-        if token is not None and other is not None
-    ]
-    return sum(delays) / len(delays) if delays else None
+    if trigger is None or reference is None:
+        return None
+    if not (trigger.kept.startswith(reference.kept) or reference.kept.startswith(trigger.kept)):
+        return None
+    return trigger.token - reference.token

@@ -2,27 +2,24 @@
 
 from adaptrag_cli.stepwise.timing import (
     FirstTrigger,
-    Share,
     TimedRun,
+    delay_of,
     is_delayed,
     is_missing,
     is_redundant,
-    mean_delay,
-    time_retrievals,
 )
 
 BIRTH = "When was Dyson Parody born?"
 
 
-def run(kept=None, *, token=5, question=BIRTH, golds=("1944",), without="1959", right=False, retrievals=1):
+def run(kept=None, *, question=BIRTH, golds=("1944",), without="1959", right=False):
     return TimedRun(
         question=question,
         golds=golds,
         answer_without=without,
         right=right,
         right_without=without in golds,
-        retrievals=0 if kept is None else retrievals,
-        first_trigger=None if kept is None else FirstTrigger(token=token, kept=kept),
+        first_trigger=None if kept is None else FirstTrigger(token=5, kept=kept),
     )
 
 
@@ -63,32 +60,15 @@ def test_a_retrieval_is_missing_where_a_wrong_answer_was_not_looked_up():
     assert not is_missing(run("Dyson"))
 
 
-def test_counts_and_shares():
-    timing = time_retrievals(
-        [
-            run("", token=0, without="1944", right=True, retrievals=3),  # redundant, at the first token
-            run("", token=0, right=True),  # needed, at the first token
-            run("Parody was born in 1959.", retrievals=2),  # delayed
-            run(None),  # missing
-            run(None, without="1944", right=True),
-        ]
-    )
-    assert timing.runs == 5
-    assert timing.mean_retrievals == 6 / 5
-    assert timing.redundant == Share(count=1, of=3)
-    assert timing.redundant_at_first_token == Share(count=1, of=2)
-    assert timing.delayed == Share(count=1, of=3)
-    assert timing.missing == Share(count=1, of=5)
-    assert timing.redundant.value == 1 / 3
+def at(token, kept):
+    return FirstTrigger(token=token, kept=kept)
 
 
-def test_no_runs_have_no_shares():
-    timing = time_retrievals([])
-    assert (timing.mean_retrievals, timing.redundant.value, timing.missing.value) == (None, None, None)
-
-
-def test_delay_against_another_methods_triggers():
-    # 12 - 4 and 7 - 9; a text that one of them did not stop does not count.
-    assert mean_delay([12, 7, None, 3], [4, 9, 2, None]) == 3.0
-    assert mean_delay([None], [3]) is None
-    assert mean_delay([], []) is None
+def test_delay_is_counted_on_the_same_text():
+    text = "Dyson Parody was born on 25 August"
+    assert delay_of(at(12, text), at(4, text[:17])) == 8
+    assert delay_of(at(7, text[:21]), at(9, text)) == -2
+    assert delay_of(at(5, ""), at(3, text)) == 2  # DRAGIN discards its whole sentence
+    assert delay_of(at(7, "Gene Watson was"), at(9, text)) is None
+    assert delay_of(None, at(3, "")) is None
+    assert delay_of(at(3, ""), None) is None
