@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+import writing_runs
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.evaluation.results import (
@@ -134,6 +135,8 @@ def _spec(label: str) -> StrategySpec:
 
 def _cell(model: str, specs: Sequence[StrategySpec], sets: Sequence[str]) -> Cell:
     def settings(spec: StrategySpec) -> tuple[Setting, ...]:
+        if spec.strategy in writing_runs.WRITING:
+            return writing_runs.settings_of(spec.label)
         if spec.strategy != "dtr":
             return ()
         return (Setting(name="gate", value="gate=false" not in spec.label, origin="--strategies"),)
@@ -217,6 +220,8 @@ def _chunk_id(one: Asked, at: int) -> str:
 
 
 def _events(one: Asked, spec: StrategySpec) -> list[Event]:
+    if spec.strategy in writing_runs.WRITING:
+        return _reasoned(one, spec)
     events: list[Event] = [_started(one, spec)]
     spent: list[str] = []
     draft = one.question.answers[0] if one.is_draft_right else "answer unknown"
@@ -262,6 +267,27 @@ def _events(one: Asked, spec: StrategySpec) -> list[Event]:
             timings=tuple(StageTime(stage=stage, ms=1000.0 * _SECONDS[stage]) for stage in spent),
         )
     )
+    return _stamped(events)
+
+
+def _reasoned(one: Asked, spec: StrategySpec) -> list[Event]:
+    number = int(one.question.id.rsplit("-", 1)[1])
+    chunk_id, document = _chunk_id(one, one.gold), _document(one, one.gold)
+    events, answer, look_ups = writing_runs.reasoned(number, one.question.answers[0], spec.label, chunk_id, document)
+    end = RunFinished(
+        answer=answer,
+        answer_source="documents" if look_ups else "draft",
+        extraction="reasoned",
+        chunk_ids=(chunk_id,) if look_ups else (),
+        counts=Counts(
+            llm_calls=1 + look_ups, searches=look_ups, prompt_tokens=40, reused_tokens=10, generated_tokens=8
+        ),
+        timings=(StageTime(stage="reasoning", ms=1500.0),),
+    )
+    return _stamped([_started(one, spec), *events, end])
+
+
+def _stamped(events: Sequence[Event]) -> list[Event]:
     stream = [msgspec.structs.replace(e, seq=n, elapsed_ms=100.0 * n) for n, e in enumerate(events)]
     check_laws(stream)
     return stream

@@ -13,6 +13,7 @@ import msgspec
 
 from adaptrag_cli.evaluation.metrics import DecisionQuality, consistency, decision_quality
 from adaptrag_cli.evaluation.results import Result, RunData
+from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.statistics import Interval, Paired, holm, mean_interval, median_and_p95, paired_test
 from adaptrag_cli.events import Record
 
@@ -179,10 +180,12 @@ def _with_holm(rows: tuple[StrategyRow, ...]) -> tuple[StrategyRow, ...]:
 
 def as_document(run: RunData) -> dict[str, object]:
     """The run as `--json` prints it: what was measured, and every row."""
-    rows = [
-        row
-        for cell in run.manifest.cells
-        for s in run.manifest.sets
-        for row in summarise(run, cell=cell.name, set=s.name)
-    ]
-    return {"run": run.folder, "manifest": msgspec.to_builtins(run.manifest), "rows": msgspec.to_builtins(rows)}
+    parts = [(cell.name, info.name) for cell in run.manifest.cells for info in run.manifest.sets]
+    rows = [row for cell, name in parts for row in summarise(run, cell=cell, set=name)]
+    timing = [row for cell, name in parts for row in timing_rows(run, cell=cell, set=name)]
+    return {
+        "run": run.folder,
+        "manifest": msgspec.to_builtins(run.manifest),
+        "rows": msgspec.to_builtins(rows),
+        "timing": msgspec.to_builtins(timing),
+    }

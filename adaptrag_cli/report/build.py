@@ -63,7 +63,12 @@ def document(report: Report) -> dict[str, Any]:
         "format": FORMAT,
         "runs": [{"folder": run.folder, "manifest": msgspec.to_builtins(run.manifest)} for run in report.runs],
         "tables": [
-            {"line": table.line, "set": table.panel, "strategies": msgspec.to_builtins(table.rows)}
+            {
+                "line": table.line,
+                "set": table.panel,
+                "strategies": msgspec.to_builtins(table.rows),
+                "timing": msgspec.to_builtins(table.timing),
+            }
             for table in report.tables
         ],
         "figures": [_figure_document(figure) for figure in report.figures],

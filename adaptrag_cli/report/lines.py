@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import PurePath
 
 from adaptrag_cli.evaluation.results import Cell, Result, RunData, StrategySpec
+from adaptrag_cli.evaluation.retrieval_timing import setting_of
+from adaptrag_cli.events import Scalar
 
 ALL_SETS = "all sets"
 
@@ -60,9 +62,9 @@ class Line:
         """Whether a strategy was left to decide (`gate=false` is the papers' "w/o UGT")."""
         return self.setting(label, "gate") is not False
 
-    def setting(self, label: str, name: str) -> object:
+    def setting(self, label: str, name: str) -> Scalar:
         """The value of a setting under which a strategy ran; None where it has none of that name."""
-        return next((s.value for s in self.cell.settings.get(label, ()) if s.name == name), None)
+        return setting_of(self.cell, label, name)
 
     def drafting(self) -> str | None:
         """The strategy whose drafts count: `never`, else dtr, which asks the same."""

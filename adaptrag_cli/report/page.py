@@ -20,6 +20,7 @@ from adaptrag_cli.report.lines import Line
 from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
 from adaptrag_cli.report.strategies import StrategyTable
+from adaptrag_cli.report.timing_rows import TIMING_NOTE, timing_table, verdicts
 
 _MOST_ROWS = 400
 """Of a figure's table on the page; the figure's own data is whole."""
@@ -149,6 +150,8 @@ def _strategies(report: Report) -> Iterator[Element]:
         "questions.",
         class_="note",
     )
+    if any(part.timing for part in report.tables):
+        yield element("p", TIMING_NOTE, class_="note")
     for line in report.lines:
         for note in line_notes(line):
             yield element("p", f"{line.name}: {note}" if len(report.lines) > 1 else note, class_="note")
@@ -165,6 +168,10 @@ def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     parts = ((f"Answers{of}", answer_rows(part.rows)), (f"Cost{of}, means a question", cost_rows(part.rows)))
     for caption, made in parts:
         yield _captioned(caption, made)
+    if part.timing:
+        yield _captioned(f"Look-ups{of} while the answer was being written", timing_table(part.timing))
+        for verdict in verdicts(part.timing):
+            yield element("p", verdict, class_="note")
     more = [(f"Decisions{of} against what the drafts were", decision_rows(part.rows))]
     more.append((f"Differences{of} from {reference_of(part.rows)}, question by question", difference_rows(part.rows)))
     more += [(f"EM{of} by {name}", type_rows(kinds)) for name, kinds in part.types.items()]

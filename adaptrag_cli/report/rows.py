@@ -52,7 +52,7 @@ def brief_answer_rows(rows: Sequence[StrategyRow], *, is_wide: bool) -> Table:
             for row in rows
         ),
     )
-    return _without(table, [at for at in range(len(table.columns)) if all(row[at] == "" for row in table.rows)])
+    return without_empty(table)
 
 
 def cost_rows(rows: Sequence[StrategyRow]) -> Table:
@@ -171,6 +171,11 @@ def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
         columns=("strategy", *kinds),
         rows=tuple((row.strategy, *(em.get((kind, row.strategy), "") for kind in rows)) for row in first),
     )
+
+
+def without_empty(table: Table) -> Table:
+    """A table without its columns of nothing."""
+    return _without(table, [at for at in range(len(table.columns)) if all(row[at] == "" for row in table.rows)])
 
 
 def _without(table: Table, dropped: Sequence[int]) -> Table:

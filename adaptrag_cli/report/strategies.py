@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from adaptrag_cli.evaluation.results import RunData
+from adaptrag_cli.evaluation.retrieval_timing import TimingRow, timing_rows
 from adaptrag_cli.evaluation.summary import StrategyRow, break_down_fields, by_type, summarise
 from adaptrag_cli.report.lines import ALL_SETS, Line, panels_of
 
@@ -21,6 +22,8 @@ class StrategyTable:
     rows: tuple[StrategyRow, ...]
     types: Mapping[str, Mapping[str, tuple[StrategyRow, ...]]] = field(default_factory=dict)
     """The rows by kind of question: a field of the questions (`type`, `hops`), its value, the rows."""
+    timing: tuple[TimingRow, ...] = ()
+    """How those that look up while they write timed it."""
 
 
 def strategy_tables(lines: Sequence[Line], *, seed: int = 0) -> tuple[StrategyTable, ...]:
@@ -28,11 +31,12 @@ def strategy_tables(lines: Sequence[Line], *, seed: int = 0) -> tuple[StrategyTa
     tables = []
     for panel in panels_of(lines):
         for line in lines:
-            run = _pooled(line.run) if panel == ALL_SETS else line.run
+            run = pooled(line.run) if panel == ALL_SETS else line.run
             rows = summarise(run, cell=line.cell.name, set=panel, seed=seed)
             if rows:
                 types = {} if panel == ALL_SETS else _types(run, line.cell.name, panel, seed)
-                tables.append(StrategyTable(line=line.name, panel=panel, rows=rows, types=types))
+                timing = timing_rows(run, cell=line.cell.name, set=panel, seed=seed)
+                tables.append(StrategyTable(line=line.name, panel=panel, rows=rows, types=types, timing=timing))
     return tuple(tables)
 
 
@@ -41,7 +45,7 @@ def _types(run: RunData, cell: str, panel: str, seed: int) -> dict[str, Mapping[
     return {name: by_type(run, cell=cell, set=panel, field=name, seed=seed) for name in fields}
 
 
-def _pooled(run: RunData) -> RunData:
+def pooled(run: RunData) -> RunData:
     """The run with all its questions in one set; questions of different sets keep different ids."""
     results = tuple(
         msgspec.structs.replace(result, set=ALL_SETS, question_id=f"{result.set}/{result.question_id}")

@@ -25,6 +25,7 @@ from adaptrag_cli.report.rows import (
     verdict,
 )
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
+from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, brief_timing_rows, verdicts
 from adaptrag_cli.terminal import is_plain, printable
 
 if TYPE_CHECKING:
@@ -116,6 +117,8 @@ def _print_tables(lines: Sequence[Line], tables: Sequence[StrategyTable], consol
         "p is corrected (Holm).",
     ):
         _say(console, note, indent=2)
+    if any(part.timing for part in tables):
+        _say(console, TIMING_NOTE, indent=2)
     for line in lines:
         for note in line_notes(line):
             _say(console, f"{line.name}: {note}" if len(lines) > 1 else note, indent=2)
@@ -143,12 +146,16 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
             difference_rows(part.rows) if is_wide else brief_difference_rows(part.rows),
         ),
         *((f"EM by {name}", type_rows(kinds)) for name, kinds in part.types.items()),
+        ("When look-ups came while the answer was being written", brief_timing_rows(part.timing, is_wide=is_wide)),
+        ("How many there were", brief_look_up_rows(part.timing)),
     ]
     for caption, made in more:
         if made.rows:
             console.print()
             _say(console, f"{caption}:", indent=2)
             _print_table(console, made)
+    for verdict_on_timing in verdicts(part.timing):
+        _say(console, verdict_on_timing, indent=2)
 
 
 def _print_figure(figure: Figure, console: Console) -> None:
