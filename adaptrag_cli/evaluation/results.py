@@ -229,7 +229,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         return msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(f"{folder} holds no evaluation", "make one with: adaptrag eval DATA --out FOLDER") from error
     except (OSError, msgspec.DecodeError, ValueError) as error:
         raise ConfigError(f"{path}: no manifest of this version: {error}", _ANEW) from error
