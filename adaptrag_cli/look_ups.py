@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from adaptrag_cli.events import PromptBuilt, QueryBuilt, WordMeasured
+from adaptrag_cli.events import GenerationReused, PromptBuilt, QueryBuilt, WordMeasured
 from adaptrag_cli.run_summary import Round, RunSummary
 
 QUERY_METHODS: Mapping[str, str] = {
@@ -90,6 +90,6 @@ def round_title(run: RunSummary, number: int, each: Round) -> str:
     return f"look-up {number} of {len(run.rounds)}: {each.decision.reason}"
 
 
-def is_conclusion(prompt: PromptBuilt) -> bool:
+def is_conclusion(beginning: PromptBuilt | GenerationReused) -> bool:
     """Whether a prompt only asks for the answer that a chain of thought comes to, without documents."""
-    return prompt.phase == "answer" and not prompt.chunk_ids
+    return isinstance(beginning, PromptBuilt) and beginning.phase == "answer" and not beginning.chunk_ids

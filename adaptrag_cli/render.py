@@ -18,6 +18,7 @@ from adaptrag_cli.events import (
     Candidate,
     DecisionMade,
     Event,
+    GenerationReused,
     Phase,
     PromptBuilt,
     QueryBuilt,
@@ -46,7 +47,8 @@ DOING: Mapping[Phase, str] = {
     "answer": "reading the documents",
 }
 """What is being done while a phase is written."""
-_CONCLUDING = "coming to the answer"
+CONCLUDING = "coming to the answer"
+"""And at the end of a chain of thought that did not say it."""
 PHASES: Mapping[Phase, str] = {
     "draft": "draft",
     "second_draft": "second draft",
@@ -65,7 +67,7 @@ _RULES: Mapping[str, str] = {
     "cosine": "cosine of their embeddings",
 }
 _LONGEST_QUERY = 50
-"""Of a query on the status line."""
+"""Of a query, where it is only said that it is looked up."""
 _SCORE_LABELS: Mapping[str, str] = {"rerank": "rerank", "expanded": "score"}
 # JSON already escapes what is below a space; these would still reach the terminal raw, or cannot be encoded at all.
 _HARMFUL_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -96,7 +98,7 @@ class RunView:
             case PromptBuilt():
                 self._status.show(doing(event))
             case QueryBuilt():
-                self._status.show(f'looking up "{_shortened(event.text)}"')
+                self._status.show(looking_up(event))
             case SentenceCited() if not self._as_json:
                 if event.markers:
                     self._status.clear()
@@ -203,14 +205,15 @@ def _write_line(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def doing(prompt: PromptBuilt) -> str:
-    """What is being done with a prompt."""
-    return _CONCLUDING if is_conclusion(prompt) else DOING[prompt.phase]
+def doing(beginning: PromptBuilt | GenerationReused) -> str:
+    """What is being done when a text begins to be written."""
+    return CONCLUDING if is_conclusion(beginning) else DOING[beginning.phase]
 
 
-def _shortened(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST_QUERY else f"{words[:_LONGEST_QUERY]}..."
+def looking_up(query: QueryBuilt) -> str:
+    """What is being done with a query; of a long one, its beginning."""
+    words = " ".join(query.text.split())
+    return f'looking up "{words if len(words) <= _LONGEST_QUERY else f"{words[:_LONGEST_QUERY]}..."}"'
 
 
 def dim(text: str, stream: TextIO) -> str:
@@ -304,13 +307,18 @@ def source_label(run: RunSummary) -> str:
 
 def decision_line(run: RunSummary) -> str:
     """Whether documents were looked up, why, how, and how long it all took."""
+    return f"{verdict(run)} ({_method(run)}) - {seconds(run.total_ms)}"
+
+
+def verdict(run: RunSummary) -> str:
+    """Whether documents were looked up, and why."""
     if run.looks_up_while_writing:
-        return f"{look_ups_in_words(run)} ({_method(run, looked_up=True)}) - {seconds(run.total_ms)}"
+        return look_ups_in_words(run)
     decision = run.decision
     looked_up = bool(decision and decision.retrieve)
     head = "looked it up" if looked_up else "answered from the model's memory"
     why = f": {_reason(decision, watches=bool(run.reasoning_calls))}" if decision else ""
-    return f"{head}{why} ({_method(run, looked_up=looked_up)}) - {seconds(run.total_ms)}"
+    return f"{head}{why}"
 
 
 def _reason(decision: DecisionMade, *, watches: bool) -> str:
@@ -325,8 +333,8 @@ def _reason(decision: DecisionMade, *, watches: bool) -> str:
     return f"u = {uncertainty} {sign} {threshold}"
 
 
-def _method(run: RunSummary, *, looked_up: bool) -> str:
-    if not looked_up:
+def _method(run: RunSummary) -> str:
+    if not run.rounds:
         return run.started.strategy
     retrievers = dict.fromkeys(path.retriever for path in run.paths.values())
     count = len(run.sources)

@@ -589,6 +589,7 @@ def certain_while_writing() -> list[Event]:
             msgspec.structs.replace(
                 finished("nine hours", "draft", llm_calls=1, prompt_tokens=90, reused_tokens=4, generated_tokens=7),
                 extraction="reasoned",
+                timings=(StageTime(stage="setup", ms=1.5), StageTime(stage="reasoning", ms=900.0)),
             ),
         ]
     )
@@ -649,4 +650,6 @@ ALL = {
     "rerank": rerank,
     "verify": verify,
     "verify_keeps_the_draft": verify_keeps_the_draft,
+    "looked_up_twice": looked_up_twice,
+    "certain_while_writing": certain_while_writing,
 }

@@ -139,11 +139,11 @@ class Deck(Vertical):
 def _panel_of(event: Event) -> int:
     """The panel where this event is best seen; 0 for none."""
     match event:
-        case TokenGenerated(phase="draft" | "second_draft"):
+        case TokenGenerated(phase="draft" | "second_draft" | "reasoning"):
             return 1
         case DecisionMade() | AgreementMeasured() | TokenGenerated(phase="judge"):
             return 2
-        case PathRetrieved() | TokenGenerated(phase="pseudo_context" | "rationale"):
+        case PathRetrieved() | TokenGenerated(phase="pseudo_context" | "rationale" | "search_query"):
             return 3
         case ChunksSelected() | ChunksReranked():
             return 4

@@ -296,7 +296,7 @@ class MainScreen(Screen[None]):
 
     def _judge_at(self, threshold: float) -> None:
         record = self.desk.current
-        if record is not None and record.is_over:
+        if record is not None and record.is_over and self.what_if.threshold is not None:
             self.what_if.move_threshold(threshold)
             self._deck.judge_at(threshold)
 

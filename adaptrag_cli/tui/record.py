@@ -9,7 +9,7 @@ import msgspec
 
 from adaptrag_cli.errors import ExitCode
 from adaptrag_cli.events import AnyEvent, RunFailed, RunFinished, RunStarted
-from adaptrag_cli.render import decision_line
+from adaptrag_cli.render import verdict
 from adaptrag_cli.run_summary import RunSummary, advance, fold
 
 Flags = Mapping[str, str | int | float | bool]
@@ -77,7 +77,7 @@ class Record:
         if run.failed:
             is_cancelled = run.failed.exit_code == ExitCode.INTERRUPTED
             return "stopped" if is_cancelled else f"failed: {run.failed.message}"
-        return decision_line(run).partition(" (")[0]
+        return verdict(run)
 
     def fail(self, failure: RunFailed) -> RunFailed:
         """End the run from outside, as when the engine's process died; returns the event as it was appended."""

@@ -33,9 +33,9 @@ class WhatIf:
 
     @property
     def threshold(self) -> float | None:
-        """As it stands now; None where the run compares with none."""
+        """As it stands now; None where the run compares no draft with one."""
         decision = self._decision
-        if decision is None or decision.threshold is None:
+        if decision is None or decision.threshold is None or not self._has_setting:
             return None
         return float(self._changes.get(THRESHOLD, decision.threshold))
 
@@ -58,6 +58,12 @@ class WhatIf:
             self._changes.pop(THRESHOLD, None)
         else:
             self._changes[THRESHOLD] = threshold
+
+    @property
+    def _has_setting(self) -> bool:
+        """Whether the strategy uses the setting: words that are watched while they are written have another one."""
+        run = self._record.summary if self._record else None
+        return run is not None and any(setting.name == "threshold" for setting in run.started.settings)
 
     @property
     def _decision(self) -> DecisionMade | None:

@@ -21,7 +21,6 @@ from adaptrag_cli.events import (
     GenerationReused,
     PromptBuilt,
     TokenGenerated,
-    WordMeasured,
 )
 from adaptrag_cli.tui.panels.draft import DraftPanel
 from adaptrag_cli.tui.panels.entropy_chart import EntropyChart, Peaks
@@ -455,7 +454,7 @@ def test_chart_waits_between_drawings_and_draws_at_the_end(monkeypatch: pytest.M
 # --- looks
 
 
-def looking(count: int = 40, *, trend: bool = False) -> list[Event]:
+def looking(count: int = 40) -> list[Event]:
     text = (
         "Quiet",
         "time",
@@ -474,19 +473,7 @@ def looking(count: int = 40, *, trend: bool = False) -> list[Event]:
         "Satur",
     )
     run = tokens(*(f" {text[number % len(text)]}" for number in range(count)))
-    bends = [
-        WordMeasured(
-            phase="draft",
-            first_step=t.step,
-            step=t.step,
-            text=t.text,
-            entropy=t.entropy,
-            value=math.sin(t.step),
-            threshold=0.8,
-        )
-        for t in run[2:]
-    ]
-    return [traces.started(), *run, *(bends if trend else ()), *traces.drafted(0.57, retrieve=True)[-2:]]
+    return [traces.started(), *run, *traces.drafted(0.57, retrieve=True)[-2:]]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -497,7 +484,7 @@ def test_looks(snap_compare, monkeypatch: pytest.MonkeyPatch, size: tuple[int, i
 
 def test_looks_of_a_trend_in_a_light_theme(snap_compare, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    app = PanelHost(DraftPanel(), looking(trend=True))
+    app = PanelHost(DraftPanel(), traces.looked_up_twice())
     app.theme = "textual-light"
     assert snap_compare(app, terminal_size=(120, 40))
 

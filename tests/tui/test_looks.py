@@ -38,6 +38,21 @@ def test_one_panel_at_a_time(snap_compare, run: str, tab: str):
 
 
 @pytest.mark.usefixtures("in_colour")
+@pytest.mark.parametrize("tab", ["1", "2", "3", "6"])
+def test_look_ups_while_writing_one_panel_at_a_time(snap_compare, tab: str):
+    assert snap_compare(at_the_end_of("looked_up_twice"), terminal_size=SMALL, press=["G", tab])
+
+
+@pytest.mark.usefixtures("in_colour")
+def test_look_ups_while_writing_in_a_light_theme(snap_compare):
+    assert snap_compare(at_the_end_of("looked_up_twice", "textual-light"), terminal_size=BROAD, press=["G"])
+
+
+def test_look_ups_while_writing_without_colour(snap_compare):
+    assert snap_compare(at_the_end_of("looked_up_twice"), terminal_size=BROAD, press=["G"])
+
+
+@pytest.mark.usefixtures("in_colour")
 @pytest.mark.parametrize("run", ["skipped", "retrieved"])
 def test_a_large_terminal(snap_compare, run: str):
     assert snap_compare(at_the_end_of(run), terminal_size=VAST, press=["G"])

@@ -6,7 +6,7 @@ import pytest
 
 from adaptrag_cli.tui.record import Record
 from adaptrag_cli.tui.what_if import HIGHEST_THRESHOLD, WhatIf, next_threshold
-from traces import always, blank_draft, retrieved, skipped
+from traces import always, blank_draft, looked_up_twice, retrieved, skipped
 
 
 def what_if(events) -> WhatIf:
@@ -60,6 +60,11 @@ def test_an_undefined_u_looks_up_at_any_threshold():
 def test_a_run_without_a_threshold_has_none_to_move():
     assert what_if(always()).threshold is None
     assert WhatIf().threshold is None
+
+
+def test_a_run_that_holds_words_against_a_trigger_has_no_threshold_to_move():
+    it = what_if(looked_up_twice())
+    assert (it.threshold, it.flips) == (None, False)
 
 
 def test_the_selection_is_told_apart_from_the_threshold():

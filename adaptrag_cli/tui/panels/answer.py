@@ -19,6 +19,7 @@ from adaptrag_cli.events import (
     Event,
     GenerationReused,
     PromptBuilt,
+    QueryBuilt,
     RankedChunk,
     RunFailed,
     RunFinished,
@@ -28,7 +29,7 @@ from adaptrag_cli.events import (
     WarningRaised,
     WordMeasured,
 )
-from adaptrag_cli.render import DOING, scores, source_label, verdict_lines, warning_line
+from adaptrag_cli.render import doing, looking_up, scores, source_label, verdict_lines, warning_line
 from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.fitting import cut_end, cut_middle
@@ -159,17 +160,19 @@ class AnswerPanel(Panel):
             if event.phase == "answer":
                 self._take_token(event.text)
             return
-        if not isinstance(event, WordMeasured):
+        if not isinstance(event, WordMeasured) or event.fires:
             self._events.append(event)
         match event:
             case RunStarted():
                 self._state = ("begun", "")
             case PromptBuilt() | GenerationReused():
-                self._state = (f"{DOING[event.phase]} ...", "")
+                self._state = (f"{doing(event)} ...", "")
                 if event.phase == "answer":
                     self._rewrite()
                     if isinstance(event, PromptBuilt):
                         self._sources = self._read_sources(event.chunk_ids)
+            case QueryBuilt():
+                self._state = (f"{looking_up(event)} ...", "")
             case ChunksSelected():
                 self._selected, self._score_name = event.candidates, event.score_name
             case SentenceCited():

@@ -1,4 +1,7 @@
-"""Panel 2: the uncertainty against the threshold, the verdict in words, and what another threshold would have done."""
+"""Panel 2: the uncertainty against the threshold, the verdict in words, and what another threshold would have done.
+
+Where words are watched while they are written, each in turn is held against the threshold, and the look-ups are listed.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,14 @@ from adaptrag_cli.events import (
     Phase,
     PromptBuilt,
     RunFailed,
+    RunFinished,
     RunStarted,
     TokenGenerated,
     UncertaintyMeasured,
+    WordMeasured,
 )
-from adaptrag_cli.render import DOING, agreement_in_words, numbers_apart, weighing_line
+from adaptrag_cli.look_ups import named_value, word_in_numbers
+from adaptrag_cli.render import CONCLUDING, DOING, agreement_in_words, numbers_apart, weighing_line
 from adaptrag_cli.tables import odds_in_words
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
@@ -74,6 +80,12 @@ class DecisionPanel(Panel):
         self._searched: PathRetrieved | None = None
         """Before the decision."""
         self._weighing: AnswersWeighed | None = None
+        self._is_reasoning = False
+        self._is_over = False
+        self._word: WordMeasured | None = None
+        """That was measured last; one that fires stands until more is written."""
+        self._look_ups: list[str] = []
+        """Why each was made."""
         self._forget_tokens()
 
     def _forget_tokens(self) -> None:
@@ -106,7 +118,7 @@ class DecisionPanel(Panel):
     def judge_at(self, threshold: float) -> None:
         """Judge the recorded uncertainty anew; the recorded threshold leads back to what was decided."""
         decision = self._decision
-        if decision is None or decision.threshold is None:
+        if decision is None or decision.threshold is None or self._is_reasoning:
             return
         self._moved = None if threshold == decision.threshold else threshold
         self._draw()
@@ -132,13 +144,31 @@ class DecisionPanel(Panel):
                 self._weighing = event
             case UncertaintyMeasured():
                 self._measured = event
+            case WordMeasured(phase="reasoning"):
+                self._take_word(event)
             case DecisionMade():
-                self._decision, self._threshold = event, event.threshold
+                self._decide(event)
+            case RunFinished():
+                self._is_over = True
             case RunFailed():
                 self._failure = event
 
+    def _take_word(self, word: WordMeasured) -> None:
+        if self._word is None or not self._word.fires:
+            self._word = word
+
+    def _decide(self, decision: DecisionMade) -> None:
+        self._decision = decision
+        if decision.threshold is not None or not self._is_reasoning:
+            self._threshold = decision.threshold
+        if decision.retrieve:
+            word = self._word if self._word is not None and self._word.fires else None
+            self._look_ups.append(f"at {named_value(word)}" if word else decision.reason)
+
     def _begin_phase(self, phase: Phase) -> None:
         self._doing = phase
+        if phase == "reasoning":
+            self._is_reasoning, self._word = True, None
         if phase == "draft":
             self._forget_tokens()
         if phase == "judge":
@@ -171,12 +201,25 @@ class DecisionPanel(Panel):
             line.update(content)
 
     def _draw_gauge(self) -> None:
+        if self._is_reasoning:
+            self._draw_word()
+            return
         threshold = self._threshold if self._moved is None else self._moved
         u, label = self._shown_uncertainty(threshold)
         named = "" if threshold is None else f"threshold {_apart(u, threshold)[1]}"
         gauge = self.query_one(Gauge)
         gauge.display = u is not None or threshold is not None
         gauge.display_values(u, threshold, labels=(printable(label), named))
+
+    def _draw_word(self) -> None:
+        """The word that was measured last, against what makes a method look up."""
+        word, gauge = self._word, self.query_one(Gauge)
+        value = word.value if word else None
+        gauge.display = self._threshold is not None
+        if value is not None and word is not None and word.fires:
+            value = abs(value)  # a sharp drop may fire, too
+        labels = printable(named_value(word)) if word else "", f"threshold {_apart(value, self._threshold)[1]}"
+        gauge.display_values(value, self._threshold, labels=labels, unit="")
 
     def _shown_uncertainty(self, threshold: float | None) -> tuple[float | None, str]:
         """What was measured, or the running mean of a draft that is being written, and the words at its mark."""
@@ -192,6 +235,8 @@ class DecisionPanel(Panel):
 
     def _verdict(self) -> str:
         decision = self._decision
+        if self._is_reasoning and self._failure is None:
+            return self._reasoning_verdict()
         if decision is not None:
             return _verdict(decision.retrieve, decision.uncertainty, decision.threshold)
         if self._failure is not None:
@@ -202,13 +247,25 @@ class DecisionPanel(Panel):
             return f"drafting: {self._tokens:,} token{'s' if self._tokens > 1 else ''} so far"
         return f"{DOING[self._doing]} ..." if self._doing else _NOT_YET
 
+    def _reasoning_verdict(self) -> str:
+        count = len(self._look_ups)
+        done = f"looked up {'once' if count == 1 else f'{count} times'}" if count else "nothing was looked up"
+        if self._is_over:
+            return done
+        doing = CONCLUDING if self._doing == "answer" else DOING[self._doing or "reasoning"]
+        return f"{doing} ...{f' ({done} so far)' if count else ''}"
+
     def _reason(self) -> str:
         decision = self._decision
-        return "" if decision is None or self._moved is not None else decision.reason
+        if decision is None or self._moved is not None:
+            return ""
+        return f"in the end: {decision.reason}" if self._look_ups and not decision.retrieve else decision.reason
 
     def _facts(self) -> list[str]:
         """What the decision was made from beside the uncertainty, and what was weighed after it, a line each."""
-        facts = []
+        facts = [f"look-up {number}: {why}" for number, why in enumerate(self._look_ups, start=1) if self._is_reasoning]
+        if self._is_reasoning and self._word:
+            facts.append(f'{"last" if self._is_over else "now"} "{self._word.text}": {word_in_numbers(self._word)}')
         judged = " ".join(self._judged.split())
         if judged and judged not in (self._decision.reason if self._decision else ""):
             facts.append(f'the judge says: "{judged}"')
@@ -225,7 +282,7 @@ class DecisionPanel(Panel):
 
     def _odds(self) -> str:
         decision = self._decision
-        if decision is None or decision.uncertainty is None:
+        if decision is None or decision.uncertainty is None or self._is_reasoning:
             return ""
         return odds_in_words(decision.draft_odds)
 
@@ -258,8 +315,8 @@ def _apart(uncertainty: float | None, threshold: float | None) -> tuple[str, str
 
 
 def _threshold_of(started: RunStarted) -> float | None:
-    """The threshold that the draft will be held against, where the strategy has one."""
-    value = next((setting.value for setting in started.settings if setting.name == "threshold"), None)
+    """What the draft, or each word, will be held against, where the strategy has such a thing."""
+    value = next((setting.value for setting in started.settings if setting.name in {"threshold", "trigger"}), None)
     return float(value) if isinstance(value, int | float) else None
 
 

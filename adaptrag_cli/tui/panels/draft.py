@@ -1,11 +1,13 @@
-"""Panel 1: the draft as it is written, how sure the model was of each token, and what it could have said instead."""
+"""Panel 1: the draft or the chain of thought as it is written, how sure the model was, what it could have said instead.
+
+A chain of thought is written by several calls. What was discarded of it is struck through where it stood, and a number
+stands where it was looked up.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from rich.cells import cell_len, chop_cells, set_cell_size
 from textual import events as screen_events
 from textual.app import ComposeResult
 from textual.content import Content
@@ -21,25 +23,23 @@ from adaptrag_cli.events import (
     RunFinished,
     RunStarted,
     TokenGenerated,
+    TokensDiscarded,
     UncertaintyMeasured,
     WordMeasured,
 )
 from adaptrag_cli.palette import WEAK_ENTROPY, legend
-from adaptrag_cli.tables import probability, quoted
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
-from adaptrag_cli.tui.panels.entropy_chart import EntropyChart
+from adaptrag_cli.tui.panels.entropy_chart import FIRST_MARK, SECOND_MARK, EntropyChart
 from adaptrag_cli.tui.panels.line import Line
+from adaptrag_cli.tui.panels.token_numbers import token_line, token_table
 from adaptrag_cli.tui.panels.token_view import TokenView
 
-_PHASES = frozenset({"draft"})
+_PHASES = frozenset({"draft", "reasoning"})
 _MEASURES = {"mean_nll": "mean NLL u"}
 _NOT_YET = "no draft yet"
 _ROOMY_HEIGHT = 20
 _LOW_HEIGHT = 13
-_TOKEN_CELLS = 16
-_BAR_CELLS = 24
-_QUIET = "$foreground-muted"
 
 
 class DraftPanel(Panel):
@@ -103,22 +103,23 @@ class DraftPanel(Panel):
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         if not consulted:
             return  # what would have been looked up writes no draft
-        fresh: list[TokenGenerated | WordMeasured] = []
         for event in events:
             match event:
-                case TokenGenerated() | WordMeasured() if event.phase in _PHASES:
-                    fresh.append(event)
+                case TokenGenerated() if event.phase in _PHASES:
+                    self._tokens.append(event)
+                case WordMeasured() if event.phase in _PHASES:
+                    self._words.append(event)
                 case TokenGenerated(phase="second_draft"):
                     self._second = (self._second or "") + event.text
                 case PromptBuilt(phase="second_draft") | GenerationReused(phase="second_draft"):
                     self._second = ""
                 case PromptBuilt() | GenerationReused() if event.phase in _PHASES:
-                    fresh.clear()  # of several calls, the last one stands
-                    self._clear_tokens()
-                    self._note_beginning(event)
+                    self._begin_call(event)
+                case TokensDiscarded(phase="reasoning"):
+                    self._discard(event)
                 case _:
                     self._take(event)
-        self._add(fresh)
+        self._add_fresh()
         if self._is_written:
             self.query_one(EntropyChart).settle()
         self._draw()
@@ -130,19 +131,45 @@ class DraftPanel(Panel):
         self._is_reused = False
         self._is_written = False
         self._second = None
+        self._calls = 0
+        """That wrote the chain of thought."""
+        self._call_start = 0
+        """The token with which the last of them begins."""
+        self._look_ups = 0
+        self._tokens: list[TokenGenerated] = []
+        """Of this batch, like the words."""
+        self._words: list[WordMeasured] = []
         self._forget_sums()
 
     def _forget_sums(self) -> None:
         self._nll = self._entropy = 0.0
         self._least_sure: TokenGenerated | None = None
-        self._trend_threshold: float | None = None
+        self._threshold: float | None = None
 
     def _clear_tokens(self) -> None:
         self._forget_sums()
+        self._tokens.clear()
+        self._words.clear()
         self.query_one(TokenView).clear()
         self.query_one(EntropyChart).forget()
 
     # --- what comes
+
+    def _begin_call(self, event: PromptBuilt | GenerationReused) -> None:
+        """Go on with the chain of thought; of several drafts the last one stands."""
+        if event.phase == "draft" or not self._calls:
+            self._clear_tokens()
+        self._add_fresh()
+        self._calls = self._calls + 1 if event.phase == "reasoning" else 0
+        self._call_start = len(self.query_one(TokenView).tokens)
+        self.query_one(EntropyChart).begin_call()
+        self._note_beginning(event)
+
+    def _discard(self, event: TokensDiscarded) -> None:
+        self._add_fresh()
+        first = self._call_start + event.from_step
+        self.query_one(TokenView).discard(first)
+        self.query_one(EntropyChart).discard(first)
 
     def _note_beginning(self, event: PromptBuilt | GenerationReused) -> None:
         self._is_written = False
@@ -158,8 +185,10 @@ class DraftPanel(Panel):
                 self._strategy = event.strategy
             case UncertaintyMeasured():
                 self._measured = event
-            case GenerationFinished() if event.phase in _PHASES:
+            case GenerationFinished(phase="draft"):
                 self._end(f"the draft is empty: the model ended at once ({event.stop_reason})")
+            case DecisionMade() if self._calls:
+                self._note_look_up(event)
             case DecisionMade() if event.retrieve or self._is_reused:  # else a draft may come after it
                 self._end(f"`{self._strategy}` writes no draft: {event.reason}")
             case RunFailed():
@@ -173,19 +202,25 @@ class DraftPanel(Panel):
             self._note = note
         self._is_written = True
 
-    def _add(self, fresh: Sequence[TokenGenerated | WordMeasured]) -> None:
-        tokens = [event for event in fresh if isinstance(event, TokenGenerated)]
-        for token in tokens:
+    def _note_look_up(self, decision: DecisionMade) -> None:
+        if decision.retrieve:
+            self._add_fresh()
+            self._look_ups += 1
+            self.query_one(TokenView).mark(f"‹{self._look_ups}›")
+
+    def _add_fresh(self) -> None:
+        for token in self._tokens:
             self._nll -= token.logprob
             self._entropy += token.entropy
             if self._least_sure is None or token.entropy > self._least_sure.entropy:
                 self._least_sure = token
-        trends = [event for event in fresh if isinstance(event, WordMeasured)]
-        if trends:
-            self._trend_threshold = trends[-1].threshold
-        if fresh:
-            self.query_one(TokenView).append(tokens)
-            self.query_one(EntropyChart).add(fresh)
+        if self._words:
+            self._threshold = self._words[-1].threshold
+        if self._tokens or self._words:
+            self.query_one(TokenView).append(self._tokens)
+            self.query_one(EntropyChart).add(self._tokens, self._words)
+        self._tokens.clear()
+        self._words.clear()
 
     # --- drawing
 
@@ -201,12 +236,12 @@ class DraftPanel(Panel):
 
     def _draw(self) -> None:
         self.set_class(not self.query_one(TokenView).tokens, "-empty")
-        self.set_class(self._trend_threshold is not None, "-trend")
+        self.set_class(self._threshold is not None, "-trend")
+        self.border_title = f"{self.number} {'Chain of thought' if self._calls else self.title}"
         self.query_one("#draft-note", Line).tell(Content(printable(self._note, keep_newlines=True)))
         self._say("summary", Content(printable(self._summary())))
-        if self._trend_threshold is not None:
-            line = f"line: second difference in nats; flat line: its threshold {self._trend_threshold:.2f}"
-            self._say("trend", Content(line))
+        if self._threshold is not None:
+            self._say("trend", Content(self._trend(self._threshold)))
         self.set_class(self._second is not None, "-second")
         if self._second is not None:
             answer = Content(f"from the pseudo-context: {printable(' '.join(self._second.split()))}")
@@ -216,12 +251,27 @@ class DraftPanel(Panel):
     def _say(self, part: str, content: Content) -> None:
         self.query_one(f"#draft-{part}", Static).update(content, layout=False)  # its height is fixed
 
+    def _trend(self, threshold: float) -> str:
+        """What the lines and marks of the chart are, the most important first: the end may be cut."""
+        parts = [f"line: value, flat: threshold {threshold:.2f}"]
+        if self.query_one(EntropyChart).has_differences:
+            parts.append(f"{FIRST_MARK} 1st, {SECOND_MARK} 2nd difference")
+        parts += ["│ cut"] if self.query_one(TokenView).discarded else []
+        return "; ".join(parts)
+
     def _summary(self) -> str:
-        count = len(self.query_one(TokenView).tokens)
+        view = self.query_one(TokenView)
+        count = len(view.tokens)
         if not count:
             return ""
+        if self._calls:
+            parts = [f"{count - view.discarded:,} tokens kept"]
+            parts += [f"{view.discarded:,} discarded"] if view.discarded else []
+            parts.append(_plural(self._calls, "call"))
+            parts += [_plural(self._look_ups, "look-up")] if self._look_ups else []
+            return ", ".join([*parts, f"mean entropy {self._entropy / count:.2f}"])
         parts = ["reused: not generated again"] if self._is_reused else []
-        parts.append(f"{count:,} token{'s' if count > 1 else ''}")
+        parts.append(_plural(count, "token"))
         parts.append(self._uncertainty(count))
         parts.append(f"mean entropy {self._entropy / count:.2f}")
         return ", ".join(parts)
@@ -252,46 +302,8 @@ class DraftPanel(Panel):
         if token is not None:
             is_roomy = self.has_class("-roomy")
             width = self.content_size.width
-            self._say("token", _token_table(head, token) if is_roomy else _token_line(head, token, width))
+            self._say("token", token_table(head, token) if is_roomy else token_line(head, token, width))
 
 
-def _others(token: TokenGenerated) -> list[tuple[str, float]]:
-    return [(other.text, other.logprob) for other in token.alternatives if other.text != token.text]
-
-
-def _token_line(head: str, token: TokenGenerated, width: int) -> Content:
-    """The token and its alternatives, as many as there is room for: a number is shown whole or not at all."""
-    line = Content.assemble(
-        (f"{head} ", _QUIET),
-        (_shown(token.text), "bold"),
-        f"  p {probability(token.logprob)}, {token.entropy:.2f} nats",
-    )
-    for number, (text, logprob) in enumerate(_others(token)):
-        more = f"{_shown(text)} {probability(logprob)}"
-        longer = Content.assemble(line, "  ", ("" if number else "or ", _QUIET), more)
-        if longer.cell_length > width:
-            break
-        line = longer
-    return line
-
-
-def _token_table(head: str, token: TokenGenerated) -> Content:
-    rows = [(token.text, token.logprob), *_others(token)[:4]]
-    lines = [Content.assemble((f"{head}, entropy ", _QUIET), f"{token.entropy:.2f} nats")]
-    for number, (text, logprob) in enumerate(rows):
-        label = "said" if not number else "instead" if number == 1 else ""
-        lines.append(
-            Content.assemble(
-                (f"{label:<9}", _QUIET),
-                (set_cell_size(_shown(text), _TOKEN_CELLS + 1), "" if number else "bold"),
-                f"{probability(logprob)} ",
-                ("█" * round(_BAR_CELLS * math.exp(min(logprob, 0.0))), _QUIET if number else "bold"),
-            )
-        )
-    return Content("\n").join(lines)
-
-
-def _shown(text: str) -> str:
-    """The token in quotes, cut to the width of its column."""
-    shown = printable(quoted(text))
-    return shown if cell_len(shown) <= _TOKEN_CELLS else f'{chop_cells(shown, _TOKEN_CELLS - 2)[0]}…"'
+def _plural(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"

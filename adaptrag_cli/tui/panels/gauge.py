@@ -36,12 +36,18 @@ class Gauge(Widget):
         self._uncertainty: float | None = None
         self._threshold: float | None = None
         self._labels = ("", "")
+        self._unit = ""
 
     def display_values(
-        self, uncertainty: float | None, threshold: float | None, *, labels: tuple[str, str] = ("", "")
+        self,
+        uncertainty: float | None,
+        threshold: float | None,
+        *,
+        labels: tuple[str, str] = ("", ""),
+        unit: str = " nats",
     ) -> None:
         """Show both values with the words that stand at their marks; None leaves one out."""
-        self._uncertainty, self._threshold, self._labels = uncertainty, threshold, labels
+        self._uncertainty, self._threshold, self._labels, self._unit = uncertainty, threshold, labels, unit
         self.refresh()
 
     @property
@@ -53,7 +59,7 @@ class Gauge(Widget):
         width = max(self.size.width, 2)
         u, threshold = self._cell(self._uncertainty), self._cell(self._threshold)
         rows = max(self.size.height - 3, 1)
-        end = f"{self.scale:.1f} nats"
+        end = f"{self.scale:.1f}{self._unit}"
         return Content("\n").join(
             [
                 _marked(u, "▼", self._labels[0], width),

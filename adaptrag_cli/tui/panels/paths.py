@@ -1,7 +1,8 @@
 """Panel 3: what each search path looked for and found, side by side where there is room.
 
 Which paths there are follows from the run: two where the method has a setting for them, the expanded one where the
-model widens the question, else the question alone.
+model widens the question, else the question alone. The look-ups of a method that writes and searches in turn are shown
+one at a time, the newest first.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from adaptrag_cli.events import (
     Phase,
     PromptBuilt,
     PseudoContextWritten,
+    QueryBuilt,
     RankedChunk,
     RunStarted,
     TokenGenerated,
@@ -36,6 +38,7 @@ from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.chunk_list import ChunkList, Found
 from adaptrag_cli.tui.panels.line import Line
 from adaptrag_cli.tui.panels.look_up_state import LookUpState
+from adaptrag_cli.tui.panels.look_ups import LookUps
 from adaptrag_cli.tui.panels.streamed_text import StreamedText
 
 NOT_CONSULTED = "not consulted"
@@ -43,13 +46,14 @@ _SOUGHT: dict[PathName, str] = {
     "query": "the question",
     "pseudo_context": "imagined, never evidence",
     "expanded": "the question, widened by the model",
+    "reasoning": "made of the chain of thought",
 }
 _WRITING: dict[Phase, str] = {
     "pseudo_context": "the model imagines a passage to search with",
     "rationale": "the model thinks aloud to widen the question",
 }
 """What the model writes to search with."""
-_ALL_PATHS: tuple[PathName, ...] = ("query", "pseudo_context", "expanded")
+_ALL_PATHS: tuple[PathName, ...] = ("query", "pseudo_context", "expanded", "reasoning")
 _WIDE = 90
 _TALL = 24
 _ROOMY = 20
@@ -129,6 +133,10 @@ class PathsPanel(Panel):
             PathColumn.-chosen { display: block; }
         }
         .-absent { display: none; }
+        &.-rounds {
+            PathColumn, PathColumn.-chosen, #paths-tabs { display: none; }
+            LookUps { display: block; }
+        }
         &.-single {
             #paths-tabs { display: none; }
             PathColumn > .head { display: block; }
@@ -143,6 +151,7 @@ class PathsPanel(Panel):
         self._writing: Phase | None = None
         """What the model writes to search with."""
         self._columns = {path: PathColumn(path) for path in _ALL_PATHS}
+        self._look_ups = LookUps()
         self._forget()
 
     def compose(self) -> ComposeResult:
@@ -152,6 +161,7 @@ class PathsPanel(Panel):
                 yield PathHead(path)
         with Container(id="paths-body"):
             yield from self._columns.values()
+            yield self._look_ups
 
     def on_mount(self) -> None:
         self._draw()
@@ -183,6 +193,10 @@ class PathsPanel(Panel):
                     self._writing = None
                     self._pseudo_context = event.text.strip()
                     self._written.replace(self._pseudo_context)
+                case QueryBuilt():
+                    self._look_ups.begin(event)
+                case PathRetrieved() if self._look_ups.count and consulted:
+                    self._look_ups.find(event)
                 case PathRetrieved():
                     fresh = "" if event.path == self._widened else fresh  # its search text holds it
                     self._take(event)
@@ -194,6 +208,9 @@ class PathsPanel(Panel):
 
     def enter(self) -> None:
         """Focus the list of the path that is shown, or the other where this one is empty."""
+        if self._look_ups.count:
+            self._look_ups.enter()
+            return
         paths = sorted(self._shown, key=lambda path: path != self._chosen)
         column = next((self._columns[path] for path in paths if self._found(path).chunks), None)
         if column is None:
@@ -212,6 +229,7 @@ class PathsPanel(Panel):
     def _forget_paths(self) -> None:
         self._writing = None
         self._pseudo_context = None
+        self._look_ups.clear()
         self._retrieved: dict[PathName, PathRetrieved] = {}
         self._is_selected = False
 
@@ -252,13 +270,19 @@ class PathsPanel(Panel):
     # --- keys and mouse
 
     def action_other_path(self) -> None:
-        """Show the other path."""
+        """Show the other path, or the next look-up."""
+        if self._look_ups.count:
+            self._step(1)
+            return
         shown = self._shown
         self._go(shown[(shown.index(self._chosen) + 1) % len(shown)])
 
     def action_go(self, end: int) -> None:
-        """Show the first (0) or the last (-1) path."""
-        self._go(self._shown[end])
+        """Show the first (0) or the last (-1) path, or the look-up before or after."""
+        if self._look_ups.count:
+            self._step(1 if end else -1)
+        else:
+            self._go(self._shown[end])
 
     @on(screen_events.Click, ".head")
     def _click_head(self, event: screen_events.Click) -> None:
@@ -270,6 +294,10 @@ class PathsPanel(Panel):
         column = next((node for node in event.widget.ancestors if isinstance(node, PathColumn)), None)
         if column is not None and column.path != self._chosen:
             self._choose(column.path)
+
+    def _step(self, direction: int) -> None:
+        self._look_ups.step(direction)
+        self._look_ups.enter()
 
     def _go(self, path: PathName) -> None:
         self._choose(path)
@@ -291,6 +319,8 @@ class PathsPanel(Panel):
         self._draw_subtitle()
 
     def _draw(self) -> None:
+        self.set_class(self._look_ups.count > 0, "-rounds")
+        self._look_ups.draw()
         shown = self._shown
         if self._chosen not in shown:
             self._chosen = shown[0]
@@ -366,6 +396,9 @@ class PathsPanel(Panel):
         note.display = bool(parts)
 
     def _draw_subtitle(self) -> None:
+        if self._look_ups.count:
+            self.border_subtitle = "p the next look-up" if self._look_ups.count > 1 else None
+            return
         is_peek = self._peek is not None and not self._retrieved
         is_switch = self.has_class("-switch") and not self.has_class("-single")
         parts = [(NOT_CONSULTED, "bold")] if self._is_unconsulted or is_peek else []

@@ -1,4 +1,7 @@
-"""Panel 6: what was done, how long it took, and what it cost; the prompt of each call can be read."""
+"""Panel 6: what was done, how long it took, and what it cost; the prompt of each call can be read.
+
+Each call that writes a part of a chain of thought is a row of its own, and so is each look-up in between.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from adaptrag_cli.events import (
     GenerationReused,
     PathRetrieved,
     PromptBuilt,
+    QueryBuilt,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -45,6 +49,7 @@ _NAMES = {
     "search_query": "search by query",
     "search_pseudo_context": "search by pseudo-context",
     "search_expanded": "search, expanded",
+    "search_reasoning": "search by reasoning",
     "second_draft": "second draft",
     "agree": "agreement",
     "rerank": "reranking",
@@ -108,12 +113,31 @@ class _Run:
 
     started: RunStarted | None = None
     stages: dict[str, _Stage] = field(default_factory=dict)
+    calls: int = 0
+    """That wrote the chain of thought."""
+    look_ups: int = 0
+    """That were made for a query built while writing."""
     now: str = ""
     """The stage in work."""
     elapsed_ms: float = 0.0
     counts: Counts = field(default_factory=Counts)
     is_over: bool = False
     has_failed: bool = False
+
+    def row_of(self, event: Event) -> str:
+        """The row to which an event belongs, begun with it where it begins a call or a look-up."""
+        name = stage_of(event)
+        if isinstance(event, PromptBuilt) and event.phase == "reasoning":
+            self.calls += 1
+        if isinstance(event, QueryBuilt):
+            self.look_ups += 1
+        if self.calls and name == "reasoning":
+            return f"reasoning {self.calls}"
+        return f"look-up {self.look_ups}" if self.look_ups and _is_of_look_up(name) else name
+
+    def is_split(self, stage: str) -> bool:
+        """Whether several rows share the working time of a stage."""
+        return (self.calls > 0 and stage == "reasoning") or (self.look_ups > 0 and _is_of_look_up(stage))
 
 
 class TimelinePanel(Panel):
@@ -189,7 +213,7 @@ class TimelinePanel(Panel):
 
     def _take(self, event: Event) -> None:
         run = self._run
-        name = stage_of(event)
+        name = run.row_of(event)
         stage = run.stages.setdefault(name, _Stage())
         stage.ms += event.elapsed_ms - run.elapsed_ms
         run.elapsed_ms = event.elapsed_ms
@@ -216,6 +240,8 @@ class TimelinePanel(Panel):
                 stage.is_reused, stage.written = True, 0
             case PathRetrieved():
                 self._count(searches=1)
+                if run.look_ups:
+                    stage.fact = f"{_plural(len(event.chunks), 'chunk')} found"
             case AgreementMeasured():
                 stage.fact = f"{'they agree' if event.agree else 'they differ'} ({event.rule} {event.value:.2f})"
             case ChunksReranked():
@@ -230,7 +256,7 @@ class TimelinePanel(Panel):
                 stage.fact = ", ".join(chances(event))
             case RunFinished():
                 run.is_over, run.counts = True, event.counts
-                for timing in event.timings:
+                for timing in (timing for timing in event.timings if not run.is_split(timing.stage)):
                     run.stages.setdefault(timing.stage, _Stage()).ms = timing.ms
             case RunFailed():
                 run.is_over = run.has_failed = True
@@ -285,7 +311,8 @@ class TimelinePanel(Panel):
 
     def _row(self, name: str, stage: _Stage, longest: float, columns: _Columns) -> Content:
         is_now = name == self._run.now
-        label = f"{_NAMES.get(name, printable(name))}{' ...' if is_now else ''}"
+        shown = "reasoning" if self._run.calls == 1 and name == "reasoning 1" else _NAMES.get(name, printable(name))
+        label = f"{shown}{' ...' if is_now else ''}"
         share = stage.ms / longest if longest else 0.0
         return Content.assemble(
             (filled(label, columns.name), "bold" if is_now else ""),
@@ -340,6 +367,10 @@ class TimelinePanel(Panel):
             self.post_message(PromptOpened(prompt))
         else:
             self.notify("this stage asks the model nothing", markup=False, timeout=2)
+
+
+def _is_of_look_up(stage: str) -> bool:
+    return stage in {"build_query", "select"} or stage.startswith("search_")
 
 
 def _heading(columns: _Columns) -> str:

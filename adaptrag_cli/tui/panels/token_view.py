@@ -20,10 +20,11 @@ from adaptrag_cli.palette import is_weak, shade
 from adaptrag_cli.tui.panels.token_lines import NEWLINE_MARK, Piece, TokenLines, wrapped
 
 _SPACES_LOOKED_PAST = 5
+_MARK = Style(bold=True, reverse=True)
 
 
 class TokenView(ScrollView):
-    """Running text of tokens. Neighbouring weak tokens are underlined as one span.
+    """Running text of tokens. Neighbouring weak tokens are underlined as one span, discarded ones struck through.
 
     It follows the end while tokens come, until the person points elsewhere with a key or a click, or scrolls up.
     """
@@ -57,6 +58,10 @@ class TokenView(ScrollView):
         super().__init__()
         self._tokens: list[TokenGenerated] = []
         self._lines = TokenLines(0)
+        self._discarded: set[int] = set()
+        self._marks: dict[int, str] = {}
+        """What stands before a token, by its number."""
+        self._waiting_mark = ""
         self._step: int | None = None
         self._follows = True
         self._holds = False
@@ -68,6 +73,11 @@ class TokenView(ScrollView):
         return self._tokens
 
     @property
+    def discarded(self) -> int:
+        """How many of them do not count any more."""
+        return len(self._discarded)
+
+    @property
     def step(self) -> int | None:
         """The token that is pointed at."""
         return self._step
@@ -75,6 +85,7 @@ class TokenView(ScrollView):
     def clear(self) -> None:
         """Forget the text."""
         self._tokens = []
+        self._discarded, self._marks, self._waiting_mark = set(), {}, ""
         self._lines = TokenLines(self._lines.width)
         self.point(None)
         self._follows, self._holds = True, False
@@ -86,12 +97,27 @@ class TokenView(ScrollView):
         """Show more tokens; the lines before the last one are not touched."""
         if not tokens:
             return
+        first = len(self._tokens)
         self._tokens += tokens
+        if self._waiting_mark:
+            self._marks[first], self._waiting_mark = self._waiting_mark, ""
         if self._lines.width:
-            first_changed = min([self._lines.add(token.text) for token in tokens])
+            first_changed = min([self._lines.add(self._text(n)) for n in range(first, len(self._tokens))])
             self._update_size()
             self.refresh_lines(max(first_changed - 1, 0), len(self._lines.lines))  # a span may begin on the line before
             self._follow()
+
+    def discard(self, first: int) -> None:
+        """Strike through the tokens from this one to the last."""
+        self._discarded.update(range(first, len(self._tokens)))
+        places = (self._lines.place(number) for number in range(first, self._lines.tokens))
+        line = next((place for place in places if place is not None), None)
+        if line is not None:
+            self.refresh_lines(max(line - 1, 0), len(self._lines.lines))
+
+    def mark(self, text: str) -> None:
+        """Put a mark before the token that comes next."""
+        self._waiting_mark = text
 
     def point(self, step: int | None) -> None:
         """Point at a token."""
@@ -153,7 +179,7 @@ class TokenView(ScrollView):
     def on_resize(self) -> None:
         width = self.scrollable_content_region.width
         if width > 0 and width != self._lines.width:
-            self._lines = wrapped((token.text for token in self._tokens), width)
+            self._lines = wrapped(map(self._text, range(len(self._tokens))), width)
             self._update_size()
             self.refresh()
         self._follow()
@@ -201,7 +227,16 @@ class TokenView(ScrollView):
         """Whether it is the space before a word that stands on the next line."""
         return piece.is_blank and self._lines.place(piece.token) != line
 
+    def _text(self, number: int) -> str:
+        """A token with the mark before it, which is a word of its own."""
+        text, mark = self._tokens[number].text, self._marks.get(number)
+        return text if mark is None else f" {mark}{'' if text[:1].isspace() else ' '}{text}"
+
     def _style(self, piece: Piece, dark: bool) -> Style:
+        if self._marks.get(piece.token) == piece.text:
+            return _MARK
+        if piece.is_blank and piece.token in self._marks:
+            return Style()  # beside the mark
         token = self._tokens[piece.token]
         return _style(
             token.entropy,
@@ -209,6 +244,7 @@ class TokenView(ScrollView):
             in_span=self._in_span(piece),
             is_mark=piece.text == NEWLINE_MARK,
             is_pointed=piece.token == self._step,
+            is_discarded=piece.token in self._discarded,
         )
 
     def _in_span(self, piece: Piece) -> bool:
@@ -231,14 +267,15 @@ class TokenView(ScrollView):
 
 
 @lru_cache(maxsize=8192)
-def _style(entropy: float, *, dark: bool, in_span: bool, is_mark: bool, is_pointed: bool) -> Style:
-    colours = shade(entropy, dark=dark)
+def _style(entropy: float, *, dark: bool, in_span: bool, is_mark: bool, is_pointed: bool, is_discarded: bool) -> Style:
+    colours = shade(0.0 if is_discarded else entropy, dark=dark)
     plain = is_pointed or colours.background is None  # the pointer has the page's own colours, reversed
     return Style(
         color=None if plain else colours.foreground,
         bgcolor=None if plain else colours.background,
-        bold=in_span or is_pointed or None,
-        underline=in_span or None,
-        dim=(is_mark and plain and not is_pointed) or None,
+        bold=(in_span and not is_discarded) or is_pointed or None,
+        underline=(in_span and not is_discarded) or None,
+        strike=is_discarded or None,
+        dim=(((is_mark and plain) or is_discarded) and not is_pointed) or None,
         reverse=is_pointed or None,
     )

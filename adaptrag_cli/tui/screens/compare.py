@@ -107,7 +107,7 @@ def _answer(run: RunSummary, other: RunSummary) -> Content:
         return plain("none", "dim")
     if run.finished is None:
         writing = run.writings.get("answer") or run.writings.get("draft")
-        return plain(writing.text if writing else "", keep_newlines=True)
+        return plain(writing.text if writing else run.reasoning, keep_newlines=True)
     if other.finished is None:
         return plain(run.finished.answer, keep_newlines=True)
     return _marked(run.finished.answer, other.finished.answer)
