@@ -1,4 +1,4 @@
-"""A very long draft on the whole screen: keys are answered all the while, and a batch costs no more late than early."""
+"""A very long text on the whole screen: keys are answered all the while, and a batch costs no more late than early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 import traces
-from adaptrag_cli.events import AnyEvent, PromptBuilt, TokenGenerated
+from adaptrag_cli.events import Event, PromptBuilt, TokenGenerated
 from adaptrag_cli.service.protocol import AnyReply, AnyRequest, Cancel, Told
 from adaptrag_cli.tui.app import AdaptRAGApp
 from adaptrag_cli.tui.launch import Launch
@@ -24,31 +24,48 @@ from adaptrag_cli.tui.screens.help import HelpScreen
 from driving import QUERY, Driven, drive
 
 TOKENS, BATCH = 4_000, 100
+LOOK_UPS = 4
 EARLY, LATE = slice(11, 23), slice(29, 41)
-"""Batches that are compared: each panel is in front as often. Before the first of them the chart still gets wider."""
+"""Batches that are compared: each panel is in front as often. Before the first of them the chart still gets wider, and
+all look-ups are made."""
 
 
-def long_draft() -> list[AnyEvent]:
-    tokens = [
-        TokenGenerated(
-            phase="draft",
-            step=step,
-            text=f" word{step % 7}" if step % 50 else "\n",
-            logprob=-0.5,
-            entropy=(step * 37 % 50) / 10,
-            alternatives=(),
-        )
-        for step in range(TOKENS)
-    ]
-    events = [traces.started(), PromptBuilt(phase="draft", text="prompt", tokens=20), *tokens]
-    return [msgspec.structs.replace(e, seq=n, elapsed_ms=50.0 * n) for n, e in enumerate(events)]
+def token(phase: str, step: int) -> TokenGenerated:
+    return TokenGenerated(
+        phase=phase,
+        step=step,
+        text=f" word{step % 7}" if step % 50 else "\n",
+        logprob=-0.5,
+        entropy=(step * 37 % 50) / 10,
+        alternatives=(),
+    )
 
 
-def batches() -> Iterator[list[AnyEvent]]:
-    events = long_draft()
-    yield events[:2]
-    for start in range(2, len(events), BATCH):
-        yield events[start : start + BATCH]
+def long_draft() -> Iterator[list[Event]]:
+    yield [traces.started(), PromptBuilt(phase="draft", text="prompt", tokens=20)]
+    for start in range(0, TOKENS, BATCH):
+        yield [token("draft", step) for step in range(start, start + BATCH)]
+
+
+def long_chain_of_thought() -> Iterator[list[Event]]:
+    """Each batch ends with words that were watched; the first ones are calls, each cut and looked up."""
+    prompt = PromptBuilt(phase="reasoning", text="prompt", tokens=20)
+    yield [traces.started("etc"), prompt]
+    first = 0
+    for number, start in enumerate(range(0, TOKENS, BATCH)):
+        steps = range(start - first, start - first + BATCH)
+        words = ((step, "word", 0.5, 0.1, step % 7 / 10 - 0.3, step % 9 / 10) for step in steps[::5])
+        yield [*(token("reasoning", step) for step in steps), *traces.watched(*words)]
+        if number < LOOK_UPS:
+            cut = steps[-3]
+            yield [*traces.looked_up_at("word", 1.2, cut, "discarded", ("quiet", 0.4), found=((1, 9.5),)), prompt]
+            first = start + BATCH
+
+
+def stamped(batches: Iterator[list[Event]]) -> Iterator[list[Event]]:
+    numbers = itertools.count()
+    for events in batches:
+        yield [msgspec.structs.replace(e, seq=(n := next(numbers)), elapsed_ms=50.0 * n) for e in events]
 
 
 class Mute:
@@ -110,7 +127,8 @@ def chart_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("chart_drawn_at_once")
-def test_four_thousand_tokens_leave_keys_and_cost_as_they_were(drawn: list[int]):
+@pytest.mark.parametrize("run", [long_draft, long_chain_of_thought])
+def test_four_thousand_tokens_leave_keys_and_cost_as_they_were(run, drawn: list[int]):
     async def body() -> None:
         engine = Mute()
         app = AdaptRAGApp(Launch(question=QUERY), start_engine=lambda: engine)
@@ -120,7 +138,7 @@ def test_four_thousand_tokens_leave_keys_and_cost_as_they_were(drawn: list[int])
             it = Driven(app, pilot, [])
             job = engine.requests[-1].job
             calls, lines = [], []
-            for number, events in enumerate(batches()):
+            for number, events in enumerate(stamped(run())):
                 told = [Told(job=job, event=event) for event in events]
                 drawn.clear()
                 calls.append(calls_of(lambda told=told: it.main.receive(told)))
