@@ -91,6 +91,11 @@ class Attention:
     """(n_rows,): the same from later rows alone; 0 for the last token."""
 
 
+TEXT_CAPABILITIES = frozenset({"text", "logprobs", "entropy"})
+SIGNALS = frozenset({"attention", "states"})
+"""Capabilities that look into the model while it computes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
     """What is known of a loaded model."""
@@ -108,14 +113,10 @@ class ModelInfo:
     layer_count: int
     """Attention and states are asked for by number, 0 to this less one."""
     entropy_support: EntropySupport = "full"
-    capabilities: frozenset[str] = frozenset({"text", "logprobs", "entropy"})
+    capabilities: frozenset[str] = TEXT_CAPABILITIES
     """`attention` and `states` (`SIGNALS`) only when the model was loaded for them and passed its check."""
     notes: tuple[str, ...] = ()
     """What the user should know about this load, such as a shortened context or a missing chat template."""
-
-
-SIGNALS = frozenset({"attention", "states"})
-"""Capabilities that look into the model while it computes."""
 
 
 class LanguageModel(Protocol):

@@ -54,6 +54,18 @@ def chat_frame(template: str, *, eos_token: str) -> ChatFrame:
     return ChatFrame(before=parts[0], after=parts[1])
 
 
+def frame_of(template: str | None, tokenizer: SafeTokenizer) -> tuple[ChatFrame, str]:
+    """The frame of a model's chat template, or a plain one with a note that says why."""
+    plain = ChatFrame(before="", after="")
+    if template is None:
+        return plain, "the model file has no chat template: prompts are given as plain text"
+    eos = tokenizer.piece(tokenizer.eos_id, special=True) if tokenizer.eos_id >= 0 else b""
+    try:
+        return chat_frame(template, eos_token=eos.decode("utf-8", "replace")), ""
+    except ValueError as error:
+        return plain, f"the model's chat template cannot be used ({error}): prompts are given as plain text"
+
+
 class SafeTokenizer:
     """Tokenise template pieces as control text and everything else as plain text."""
 

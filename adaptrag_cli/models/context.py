@@ -73,7 +73,7 @@ class NativeContext:
         Args:
             sequences: texts that are held side by side, each with the whole context length; one more than that fits
                 a batch may be held.
-            watch: what may look at the nodes of the graph; `attend`, `step` with layers and `watch_text` need it.
+            watch: what may look at the nodes of the graph; `attend`, `watch_text` and `step_watched` need it.
 
         Raises:
             ModelError: llama.cpp cannot load the file, or it is not a model that writes text.

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from adaptrag_cli.errors import ConfigError, MissingCapability, ModelError, QueryTooLong
 from adaptrag_cli.events import Alternative, StopReason
-from adaptrag_cli.models.base import Attention, Generation, LabelScores, ModelInfo, Prompt, Token
-from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, chat_frame
+from adaptrag_cli.models.base import (
+    TEXT_CAPABILITIES,
+    Attention,
+    Generation,
+    LabelScores,
+    ModelInfo,
+    Prompt,
+    Token,
+)
+from adaptrag_cli.models.chat import ChatFrame, SafeTokenizer, frame_of
 from adaptrag_cli.models.context import PART, NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
 from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
@@ -20,9 +28,6 @@ from adaptrag_cli.models.streaming import PieceDecoder, StopCutter
 
 if TYPE_CHECKING:
     from adaptrag_cli.models.signals import StateMeans
-
-TEXT_CAPABILITIES = frozenset({"text", "logprobs", "entropy"})
-PLAIN_FRAME = ChatFrame(before="", after="")
 
 
 def load_llama_lanes(
@@ -70,7 +75,7 @@ def load_llama_lanes(
 
     context, gpu_reason = open_or_fall_back(open_with, plan)
     tokenizer = SafeTokenizer(context.vocabulary)
-    frame, template_note = _frame_of(context.chat_template, tokenizer)
+    frame, template_note = frame_of(context.chat_template, tokenizer)
     found, signal_notes = _check_signals(context, tokenizer) if watch is not None else (frozenset[str](), (watch_note,))
     info = ModelInfo(
         name=name,
@@ -128,16 +133,6 @@ def _check_signals(context: NativeContext, tokenizer: SafeTokenizer) -> tuple[fr
     from adaptrag_cli.models.signal_check import CHECK_TEXT, check_signals  # numpy
 
     return check_signals(context, tokenizer.plain_ids(CHECK_TEXT))
-
-
-def _frame_of(template: str | None, tokenizer: SafeTokenizer) -> tuple[ChatFrame, str]:
-    if template is None:
-        return PLAIN_FRAME, "the model file has no chat template: prompts are given as plain text"
-    eos = tokenizer.piece(tokenizer.eos_id, special=True) if tokenizer.eos_id >= 0 else b""
-    try:
-        return chat_frame(template, eos_token=eos.decode("utf-8", "replace")), ""
-    except ValueError as error:
-        return PLAIN_FRAME, f"the model's chat template cannot be used ({error}): prompts are given as plain text"
 
 
 def _length_note(context: NativeContext, asked: int) -> str:

@@ -60,7 +60,7 @@ def _check_states(context: NativeContext, token_ids: Sequence[int]) -> None:
         raise ModelError("the states of its layers are not finite")
     if any(np.array_equal(a, b) for a, b in pairwise(states)):
         raise ModelError("the states of two of its layers are the same")
-    if _channel_correlation(states[-1], values[_HEAD_INPUT]) < _LEAST_CORRELATION:
+    if not _channel_correlation(states[-1], values[_HEAD_INPUT]) >= _LEAST_CORRELATION:  # NaN is none
         raise ModelError("its output head reads something else than the state of its last layer")
 
 
@@ -71,7 +71,8 @@ def _channel_correlation(state: NDArray[np.float32], head_input: NDArray[np.floa
     """
     if state.shape != head_input.shape:
         return 0.0
-    normal = (state - state.mean(axis=1, keepdims=True)) / state.std(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        normal = (state - state.mean(axis=1, keepdims=True)) / state.std(axis=1, keepdims=True)
     a, b = normal - normal.mean(axis=0), head_input - head_input.mean(axis=0)
     scale = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
     products = np.abs((a * b).sum(axis=0))

@@ -71,6 +71,15 @@ def finished(session: Session) -> RunFinished:
     return end
 
 
+def test_a_strategy_that_looks_into_the_model_loads_it_anew(opened: Open, loads: Loads):
+    first = opened()
+    assert first.load is not None and not first.load.signals
+    second = opened(first, ask__strategy="dragin")  # requires attention
+    assert second.load is not None and second.load.signals
+    opened(second, ask__strategy="etc")  # wants it
+    assert len(loads) == 2
+
+
 def test_another_threshold_or_strategy_loads_nothing(opened: Open, loads: Loads):
     notes: list[str] = []
     first = opened(notes=notes)
