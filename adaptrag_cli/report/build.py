@@ -19,6 +19,7 @@ from adaptrag_cli.report.lines import Line, lines_of
 from adaptrag_cli.report.projection import Projection, project_line
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.report.uncertainty_charts import uncertainty_figures
+from adaptrag_cli.report.writing_charts import writing_figures
 
 FORMAT = 1
 _NEEDS_TWO_PATHS = "needs dpr-ais, dtr or pairs, and the run's cache with the vectors of what they found"
@@ -53,6 +54,7 @@ def build_report(runs: Sequence[RunData], *, seed: int = 0) -> Report:
             *uncertainty_figures(lines, seed=seed),
             *chunk_figures(lines, projections, no_vectors=no_vectors),
             *answer_figures(lines, seed=seed),
+            *writing_figures(lines, seed=seed),
         ),
     )
 

@@ -143,6 +143,8 @@ def _trace(series: Series, *, is_polar: bool, in_legend: bool) -> Any:
             marker={"color": colour},
             **common,
         )
+    if series.mark == "cells":
+        return _cells(series, common)
     places = {"theta": list(series.x), "r": list(series.y)} if is_polar else {"x": list(series.x), "y": list(series.y)}
     kind = go.Scatterpolar if is_polar else go.Scatter
     extra: dict[str, Any] = {} if is_polar else {"error_y": _errors(series, colour=colour)}
@@ -163,6 +165,27 @@ def _trace(series: Series, *, is_polar: bool, in_legend: bool) -> Any:
         **places,
         **extra,
         **common,
+    )
+
+
+def _cells(series: Series, common: dict[str, Any]) -> Any:
+    """A row of a heat-map. Nothing is the page's own colour, so that it serves light and dark pages."""
+    import plotly.graph_objects as go
+
+    colour = colour_of(series.colour)
+    clear = "rgba({}, {}, {}, 0)".format(*(int(colour[at : at + 2], 16) for at in (1, 3, 5)))
+    return go.Heatmap(
+        x=list(series.x),
+        y=list(series.y),
+        z=list(series.values),
+        zmin=0.0,
+        zmax=max(series.values, default=0.0) or 1.0,
+        colorscale=[[0.0, clear], [1.0, colour]],
+        showscale=False,
+        hoverinfo="text",
+        xgap=1,
+        ygap=3,
+        **common | {"showlegend": False},
     )
 
 
@@ -193,6 +216,9 @@ def _scale(axis: Axis) -> dict[str, Any]:
         low, high = axis.limits
         margin = 0.02 * (high - low)
         settings["range"] = [low - margin, high + margin]
+    if axis.rows:
+        names = [safe(name) for name in axis.rows]
+        settings |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names, "zeroline": False}
     match axis.scale:
         case "log":
             return settings | {"type": "log", "dtick": 1, "tickformat": "~g", "zeroline": False}

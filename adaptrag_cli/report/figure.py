@@ -9,8 +9,8 @@ from typing import Literal
 from adaptrag_cli.evaluation.statistics import Interval
 from adaptrag_cli.events import Scalar
 
-Mark = Literal["line", "dots", "linked", "bars"]
-"""A line; separate points; points with a line between them; bars side by side."""
+Mark = Literal["line", "dots", "linked", "bars", "cells"]
+"""A line; separate points; points with a line between them; bars side by side; cells, the darker the more."""
 Dash = Literal["solid", "dash", "dot"]
 Scale = Literal["linear", "log", "category", "percent", "gain"]
 
@@ -22,6 +22,8 @@ class Axis:
     title: str
     scale: Scale = "linear"
     limits: tuple[float, float] | None = None
+    rows: tuple[str, ...] = ()
+    """Names of its whole numbers, from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class Series:
     low: tuple[float, ...] = ()
     """Ends of 95 % intervals, where there are any."""
     high: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
+    """What cells show, from 0."""
     mark: Mark = "line"
     colour: int = 0
     """Number of a colour, the same for what belongs together."""

@@ -20,7 +20,7 @@ from adaptrag_cli.report.lines import Line
 from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
 from adaptrag_cli.report.strategies import StrategyTable
-from adaptrag_cli.report.timing_rows import TIMING_NOTE, timing_table, verdicts
+from adaptrag_cli.report.timing_rows import TIMING_NOTE, look_up_rows, timing_table, verdicts
 
 _MOST_ROWS = 400
 """Of a figure's table on the page; the figure's own data is whole."""
@@ -168,16 +168,24 @@ def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     parts = ((f"Answers{of}", answer_rows(part.rows)), (f"Cost{of}, means a question", cost_rows(part.rows)))
     for caption, made in parts:
         yield _captioned(caption, made)
-    if part.timing:
-        yield _captioned(f"Look-ups{of} while the answer was being written", timing_table(part.timing))
-        for verdict in verdicts(part.timing):
-            yield element("p", verdict, class_="note")
+    yield from _timing(part, of)
     more = [(f"Decisions{of} against what the drafts were", decision_rows(part.rows))]
     more.append((f"Differences{of} from {reference_of(part.rows)}, question by question", difference_rows(part.rows)))
     more += [(f"EM{of} by {name}", type_rows(kinds)) for name, kinds in part.types.items()]
     for caption, made in more:
         if made.rows:
             yield element("details", element("summary", caption), _captioned(caption, made))
+
+
+def _timing(part: StrategyTable, of: str) -> Iterator[Element]:
+    if not part.timing:
+        return
+    yield _captioned(f"Look-ups{of} while the answer was being written", look_up_rows(part.timing))
+    for verdict in verdicts(part.timing):
+        yield element("p", verdict, class_="note")
+    when = timing_table(part.timing)
+    if when.rows:
+        yield _captioned(f"When they came{of}", when)
 
 
 def _captioned(caption: str, made: Table) -> Element:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from adaptrag_cli.evaluation.statistics import Interval, Paired
 from adaptrag_cli.evaluation.summary import StrategyRow
@@ -79,7 +79,7 @@ def cost_rows(rows: Sequence[StrategyRow]) -> Table:
 def brief_cost_rows(rows: Sequence[StrategyRow]) -> Table:
     """The same without failures, in 80 characters."""
     whole = cost_rows(rows)
-    return _without(whole, [whole.columns.index("failed")])
+    return without(whole, ("failed",))
 
 
 def tokens(row: StrategyRow) -> float:
@@ -157,7 +157,7 @@ def difference_rows(rows: Sequence[StrategyRow]) -> Table:
 def brief_difference_rows(rows: Sequence[StrategyRow]) -> Table:
     """Those of EM alone, in 80 characters."""
     whole = difference_rows(rows)
-    return _without(whole, [whole.columns.index(name) for name in ("F1 difference", "p of F1")])
+    return without(whole, ("F1 difference", "p of F1"))
 
 
 def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
@@ -175,11 +175,12 @@ def type_rows(rows: Mapping[str, Sequence[StrategyRow]]) -> Table:
 
 def without_empty(table: Table) -> Table:
     """A table without its columns of nothing."""
-    return _without(table, [at for at in range(len(table.columns)) if all(row[at] == "" for row in table.rows)])
+    return without(table, [name for at, name in enumerate(table.columns) if all(row[at] == "" for row in table.rows)])
 
 
-def _without(table: Table, dropped: Sequence[int]) -> Table:
-    kept = [at for at in range(len(table.columns)) if at not in dropped]
+def without(table: Table, dropped: Collection[str]) -> Table:
+    """A table without some of its columns."""
+    kept = [at for at, name in enumerate(table.columns) if name not in dropped]
     return Table(
         columns=tuple(table.columns[at] for at in kept),
         rows=tuple(tuple(row[at] for at in kept) for row in table.rows),

@@ -25,7 +25,7 @@ from adaptrag_cli.report.rows import (
     verdict,
 )
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
-from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, brief_timing_rows, verdicts
+from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, timing_table, verdicts
 from adaptrag_cli.terminal import is_plain, printable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
             difference_rows(part.rows) if is_wide else brief_difference_rows(part.rows),
         ),
         *((f"EM by {name}", type_rows(kinds)) for name, kinds in part.types.items()),
-        ("When look-ups came while the answer was being written", brief_timing_rows(part.timing, is_wide=is_wide)),
+        ("When look-ups came while the answer was being written", timing_table(part.timing, is_wide=is_wide)),
         ("How many there were", brief_look_up_rows(part.timing)),
     ]
     for caption, made in more:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adaptrag_cli.evaluation.retrieval_timing import TimingRow, degenerate_in_words
 from adaptrag_cli.evaluation.statistics import Interval
 from adaptrag_cli.report.figure import Table, interval, percent
-from adaptrag_cli.report.rows import without_empty
+from adaptrag_cli.report.rows import without, without_empty
 
 TIMING_NOTE = (
     "Look-ups while writing: fired counts the questions that a threshold had looked up. Of the questions that were "
@@ -19,20 +19,9 @@ TIMING_NOTE = (
 """How to read the rows."""
 
 
-def timing_table(rows: Sequence[TimingRow]) -> Table:
-    """All of it, with intervals, without columns of what cannot be told."""
-    columns = (
-        "strategy",
-        "n",
-        "look-ups",
-        "fired",
-        "degenerate",
-        "redundant",
-        "redundant at first token",
-        "delayed",
-        "missing",
-        _delay_title(rows),
-    )
+def look_up_rows(rows: Sequence[TimingRow]) -> Table:
+    """How often documents were looked up, and how often they were not where they were needed."""
+    columns = ("strategy", "n", "look-ups", "fired", "degenerate", "missing")
     return without_empty(
         Table(
             columns=columns,
@@ -43,11 +32,7 @@ def timing_table(rows: Sequence[TimingRow]) -> Table:
                     number(row.look_ups),
                     interval(row.fired),
                     row.degenerate,
-                    interval(row.redundant),
-                    interval(row.redundant_at_first_token),
-                    interval(row.delayed),
                     interval(row.missing),
-                    number(row.delay, is_signed=True),
                 )
                 for row in rows
             ),
@@ -56,37 +41,32 @@ def timing_table(rows: Sequence[TimingRow]) -> Table:
 
 
 def brief_look_up_rows(rows: Sequence[TimingRow]) -> Table:
-    """How often, in 80 characters."""
-    return without_empty(
-        Table(
-            columns=("strategy", "look-ups", "fired", "missing"),
-            rows=tuple(
-                (row.strategy, number(row.look_ups), interval(row.fired), interval(row.missing)) for row in rows
-            ),
-        )
-    )
+    """The same in 80 characters; the verdict is then a sentence of its own."""
+    return without(look_up_rows(rows), ("n", "degenerate"))
 
 
-def brief_timing_rows(rows: Sequence[TimingRow], *, is_wide: bool) -> Table:
-    """When, in 100 characters, or in 80."""
+def timing_table(rows: Sequence[TimingRow], *, is_wide: bool = True) -> Table:
+    """When they came, in 100 characters, or in 80; empty where nothing can be told."""
 
     def graded(value: Interval | None) -> str:
         return interval(value) if is_wide else percent(value.mean if value else None)
 
-    made = Table(
-        columns=("strategy", "redundant", "at first token", "delayed", _delay_title(rows)),
-        rows=tuple(
-            (
-                row.strategy,
-                interval(row.redundant),
-                graded(row.redundant_at_first_token),
-                interval(row.delayed),
-                number(row.delay, is_signed=True, is_brief=not is_wide),
-            )
-            for row in rows
-        ),
+    after = next((row.after for row in rows if row.after), "etc")
+    table = without_empty(
+        Table(
+            columns=("strategy", "redundant", "at first token", "delayed", f"tokens after {after}"),
+            rows=tuple(
+                (
+                    row.strategy,
+                    interval(row.redundant),
+                    graded(row.redundant_at_first_token),
+                    interval(row.delayed),
+                    number(row.delay, is_signed=True, is_brief=not is_wide),
+                )
+                for row in rows
+            ),
+        )
     )
-    table = without_empty(made)
     return table if len(table.columns) > 1 else Table(columns=(), rows=())
 
 
@@ -102,8 +82,3 @@ def number(value: Interval | None, *, is_signed: bool = False, is_brief: bool = 
     form = "+.1f" if is_signed else ".2f"
     mean = format(value.mean, form)
     return mean if is_brief else f"{mean} [{value.low:{form}}, {value.high:{form}}]"
-
-
-def _delay_title(rows: Sequence[TimingRow]) -> str:
-    after = next((row.after for row in rows if row.after), "etc")
-    return f"tokens after {after}"

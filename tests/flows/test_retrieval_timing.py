@@ -206,6 +206,7 @@ def test_page_and_json_tell_it_too(run: RunData) -> None:
     report = build_report([run])
     page = report_page(report)
     assert ">Look-ups while the answer was being written</caption>" in page
+    assert ">When they came</caption>" in page
     assert f'<p class="note">{NEVER_FIRES}</p>' in page
     assert ">almost always</td>" in page
     (table,) = document(report)["tables"]
