@@ -116,6 +116,36 @@ def test_what_is_cut_is_struck_through_when_it_is_told_and_not_before():
     drive(panel, RUN[: FIRST_DECISION - 1], test)
 
 
+def test_a_look_up_before_anything_is_written_has_its_number_and_takes_no_threshold_away():
+    draft, decision = DraftPanel(), DecisionPanel()
+    first = msgspec.structs.replace(RUN[FIRST_DECISION], uncertainty=None, threshold=None, reason="looks up first")
+    events = [RUN[0], first, *RUN[FIRST_DECISION + 1 : FIRST_DECISION + 4], *RUN[1:FIRST_DECISION]]
+
+    async def test_draft(pilot: Pilot[None]) -> None:
+        assert "".join(s.text for s in segments(draft)).split()[:2] == ["‹1›", "Quiet"]
+
+    async def test_decision(pilot: Pilot[None]) -> None:
+        assert "threshold 1.00" in str(decision.query_one(Gauge).render())
+        assert said(decision, "#decision-facts").split("\n")[0] == "look-up 1: looks up first"
+
+    drive(draft, events, test_draft)
+    drive(decision, events, test_decision)
+
+
+def test_the_end_of_a_text_that_came_at_once_is_in_sight():
+    async def body() -> None:
+        app = AdaptRAGApp(Launch(trace=tuple(RUN)))
+        app.animation_level = "none"
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause()
+            await pilot.press("G")
+            await pilot.pause()
+            view = app.screen.query_one(TokenView)
+            assert view.scroll_y == view.max_scroll_y == 1
+
+    asyncio.run(body())
+
+
 def test_wrapping_again_keeps_cuts_and_numbers():
     panel = DraftPanel()
 

@@ -156,6 +156,8 @@ class DecisionPanel(Panel):
     def _take_word(self, word: WordMeasured) -> None:
         if self._word is None or not self._word.fires:
             self._word = word
+        if word.threshold is not None:
+            self._threshold = word.threshold
 
     def _decide(self, decision: DecisionMade) -> None:
         self._decision = decision

@@ -19,6 +19,7 @@ from adaptrag_cli.events import (
     GenerationFinished,
     GenerationReused,
     PromptBuilt,
+    QueryBuilt,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -157,7 +158,7 @@ class DraftPanel(Panel):
 
     def _begin_call(self, event: PromptBuilt | GenerationReused) -> None:
         """Go on with the chain of thought; of several drafts the last one stands."""
-        if event.phase == "draft" or not self._calls:
+        if event.phase == "draft" or (not self._calls and self.query_one(TokenView).tokens):
             self._clear_tokens()
         self._add_fresh()
         self._calls = self._calls + 1 if event.phase == "reasoning" else 0
@@ -187,8 +188,10 @@ class DraftPanel(Panel):
                 self._measured = event
             case GenerationFinished(phase="draft"):
                 self._end(f"the draft is empty: the model ended at once ({event.stop_reason})")
+            case QueryBuilt():
+                self._note_look_up()
             case DecisionMade() if self._calls:
-                self._note_look_up(event)
+                return
             case DecisionMade() if event.retrieve or self._is_reused:  # else a draft may come after it
                 self._end(f"`{self._strategy}` writes no draft: {event.reason}")
             case RunFailed():
@@ -202,11 +205,10 @@ class DraftPanel(Panel):
             self._note = note
         self._is_written = True
 
-    def _note_look_up(self, decision: DecisionMade) -> None:
-        if decision.retrieve:
-            self._add_fresh()
-            self._look_ups += 1
-            self.query_one(TokenView).mark(f"‹{self._look_ups}›")
+    def _note_look_up(self) -> None:
+        self._add_fresh()
+        self._look_ups += 1
+        self.query_one(TokenView).mark(f"‹{self._look_ups}›")
 
     def _add_fresh(self) -> None:
         for token in self._tokens:

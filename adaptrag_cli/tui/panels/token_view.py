@@ -194,7 +194,8 @@ class TokenView(ScrollView):
 
     def _follow(self) -> None:
         if self._follows and not self._holds:
-            self.scroll_end(animate=False, immediate=False, x_axis=False)
+            # Forced: the scrollbar, without which it would not scroll, comes with the next layout only.
+            self.scroll_end(animate=False, immediate=False, force=True, x_axis=False)
 
     def _update_size(self) -> None:
         lines = self._lines.lines
