@@ -181,6 +181,9 @@ def test_an_evaluation_counts_it_as_looked_up_though_its_last_decision_says_no(m
     result = score_run(etc(model, retriever), question, cell="c", set_name="s", label="etc", trace="t")
     assert (result.retrieved, result.searches, result.em) == (True, 1, 1.0)
     assert result.documents
+    assert (result.look_ups, result.triggers) == (1, 1)
+    assert result.first_trigger is not None
+    assert result.first_trigger.token == 7  # the tokens that are kept
 
 
 # The paper's claims, with the sequences written out: d = d2H, m = (.9 + .1 w) d + (.1 - .1 w) d before, and w_2 = .5.
