@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -469,14 +468,16 @@ def test_replies_come_in_order_and_at_most_one_batch_an_interval(command: list[s
     with EngineProcess([sys.executable, "-c", BURST]) as engine:
         engine.send(Cancel(job=0))
         jobs: list[int] = []
-        times: list[float] = []
+        batches = 0
+        started = time.monotonic()
         for batch in engine.batches(interval_s):
-            times.append(time.monotonic())
+            batches += 1
             jobs += [reply.job for reply in batch]
             if len(jobs) == 3000:
                 break
     assert jobs == list(range(3000))
-    assert all(later - earlier >= interval_s * 0.99 for earlier, later in pairwise(times))
+    # All of them together: this process may be kept waiting before it sees one, and then sees the next one soon.
+    assert time.monotonic() - started >= (batches - 1) * interval_s * 0.99
 
 
 def test_the_last_reply_of_a_process_that_died_in_the_middle_of_a_line_is_dropped():
