@@ -104,7 +104,7 @@ class GraphWatch:
         Raises:
             ModelError: there are none.
         """
-        _ggml()
+        self._name_of = _ggml().ggml_get_name  # bound once: it is called for hundreds of nodes a token
         self._readers: Mapping[bytes, Reader] = {}
         self._failure: BaseException | None = None
         self._callback = llama_library().ggml_backend_sched_eval_callback(self._on_node)
@@ -132,7 +132,7 @@ class GraphWatch:
         try:
             if not self._readers:
                 return False
-            reader = self._readers.get(_ggml().ggml_get_name(pointer))
+            reader = self._readers.get(self._name_of(pointer))
             if is_asking:
                 return reader is not None
             if reader is not None:

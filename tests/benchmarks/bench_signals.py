@@ -2,7 +2,8 @@
 
     python tests/benchmarks/bench_signals.py MODEL.gguf [--threads N] [--tokens N] [--rounds N]
 
-Ratios of interleaved rounds (medians), because absolute times depend on what else the machine does.
+Ratios of what takes turns (medians over the rounds), in processor time, because wall time depends on what else the
+machine does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from adaptrag_cli.models.llama import LlamaModel, load_llama
 from adaptrag_cli.models.native import physical_cores
 
 STORY = "Tell a long story about a lighthouse keeper, a lost umbrella and the sea."
-PASSAGE = "The ferry to Saltmarsh leaves at 06:40, except on Mondays, when the harbour master winds the clock. " * 12
+PASSAGE = "The ferry to Saltmarsh leaves at 06:40, except on Mondays, when the harbour master winds the clock. " * 8
 
 
 def generate(model: LlamaModel, prompt: Prompt, tokens: int, states: tuple[int, ...] = ()) -> Generation:
@@ -30,28 +31,38 @@ def generate(model: LlamaModel, prompt: Prompt, tokens: int, states: tuple[int, 
             return finished.value
 
 
-def tokens_per_second(model: LlamaModel, tokens: int, states: tuple[int, ...] = ()) -> float:
-    """Speed between the first and the last token."""
-    run = model.generate(model.build_prompt(STORY), max_tokens=tokens, states=states)
-    next(run)
-    start = time.perf_counter()
-    count = sum(1 for _ in run)
-    return count / (time.perf_counter() - start)
+def seconds_of_both(off: LlamaModel, on: LlamaModel, tokens: int, states: tuple[int, ...]) -> tuple[float, float]:
+    """Processor seconds of each for the tokens after the first one; they take turns, and meet the same disturbances."""
+    runs = [
+        off.generate(off.build_prompt(STORY), max_tokens=tokens),
+        on.generate(on.build_prompt(STORY), max_tokens=tokens, states=states),
+    ]
+    spent = [0.0, 0.0]
+    for run in runs:
+        next(run)
+    for _ in range(tokens - 1):
+        for i, run in enumerate(runs):
+            start = time.process_time()
+            next(run)
+            spent[i] += time.process_time() - start
+    return spent[0], spent[1]
 
 
 def compare_speeds(off: LlamaModel, on: LlamaModel, tokens: int, rounds: int) -> None:
     """Print the speed of decoding with signals in ratio to the speed without."""
     every_second = tuple(range(0, on.info.layer_count, 2))
-    ways = {"nothing asked": (), "states of one layer": (-1,), f"states of {len(every_second)} layers": every_second}
-    ratios: dict[str, list[float]] = {way: [] for way in ways}
-    plain = []
-    for _ in range(rounds):
-        for way, states in ways.items():
-            plain.append(tokens_per_second(off, tokens))
-            ratios[way].append(tokens_per_second(on, tokens, states) / plain[-1])
-    print(f"decoding without signals: {median(plain):.1f} tokens/s")
-    for way, values in ratios.items():
-        print(f"decoding with signals, {way}: {median(values):.3f} of it ({min(values):.3f} to {max(values):.3f})")
+    for way, states in {
+        "nothing asked": (),
+        "states of one layer": (-1,),
+        f"states of {len(every_second)} layers": every_second,
+    }.items():
+        pairs = [seconds_of_both(off, on, tokens, states) for _ in range(rounds)]
+        ratios = [plain / watched for plain, watched in pairs]
+        speed = median((tokens - 1) / plain for plain, _ in pairs)
+        print(
+            f"decoding with signals, {way}: {median(ratios):.3f} of {speed:.1f} tokens per processor second "
+            f"({min(ratios):.3f} to {max(ratios):.3f})"
+        )
 
 
 def compare_prefills(on: LlamaModel, rounds: int) -> None:
@@ -61,20 +72,20 @@ def compare_prefills(on: LlamaModel, rounds: int) -> None:
     written = tuple(token.id for token in probe.tokens)
     whole = Prompt(text="", token_ids=(*prompt.token_ids, *written))
     ratios = []
-    for _ in range(rounds):
-        on.forget()
-        start = time.perf_counter()
-        on._context.prefill(whole.token_ids)
-        plain = time.perf_counter() - start
-        on.forget()
-        start = time.perf_counter()
-        on.attend(prompt, written)
-        ratios.append((time.perf_counter() - start) / plain)
+    for _ in range(rounds + 1):  # the first one is not counted
+        spent = []
+        for evaluate in (lambda: on._context.prefill(whole.token_ids), lambda: on.attend(prompt, written)):
+            on.forget()
+            start = time.process_time()
+            evaluate()
+            spent.append(time.process_time() - start)
+        ratios.append(spent[1] / spent[0])
     print(
-        f"prefill of {len(whole)} tokens with the attention of the last {len(written)}: {median(ratios):.3f} of plain"
+        f"prefill of {len(whole)} tokens with the attention of the last {len(written)}: {median(ratios[1:]):.3f} of "
+        "the time without"
     )
 
-    for cut in (16, 32, 48):
+    for cut in (len(written) // 4, len(written) // 2, len(written) * 3 // 4):
         kept = Prompt(text="", token_ids=(*prompt.token_ids, *written[:cut]))
         for name, is_attended in (("probe", False), ("probe and attention", True)):
             on.forget()
