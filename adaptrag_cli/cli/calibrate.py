@@ -35,8 +35,8 @@ def calibrate(
         list[Path] | None,
         typer.Argument(
             metavar="DATA",
-            help="Question files with answers, as for eval. Without any, the model writes questions from the index: "
-            "weaker evidence.",
+            help="Question files with answers, as for eval; at least 40 questions. Without any, the model writes "
+            "some from the index: weaker evidence.",
             show_default=False,
         ),
     ] = None,

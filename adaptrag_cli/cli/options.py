@@ -114,7 +114,7 @@ Trigger = Annotated[
 ]
 ModeOption = Annotated[
     str | None,
-    typer.Option("--mode", help="etc, dragin, flare: as in the paper or in its code.", rich_help_panel=WHILE_WRITING),
+    typer.Option("--mode", help=f"etc, dragin, flare: as in {allowed_for('ask.mode')}.", rich_help_panel=WHILE_WRITING),
 ]
 SmoothingOption = Annotated[
     str | None,

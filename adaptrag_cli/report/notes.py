@@ -10,7 +10,19 @@ INTERVALS = "95 % intervals: Wilson's where every score is 0 or 1 (EM, ACC, shar
 
 def line_notes(line: Line) -> tuple[str, ...]:
     """Sentences about one line, those that qualify its scores first."""
-    return (*_calibration(line), *_seconds(line))
+    return (*_unfinished(line), *_calibration(line), *_seconds(line))
+
+
+def _unfinished(line: Line) -> tuple[str, ...]:
+    manifest = line.run.manifest
+    wanted = sum(len(info.questions) for info in manifest.sets) * len(manifest.strategies)
+    answers = sum(1 for result in line.run.results if result.cell == line.cell.name)
+    if answers >= wanted:
+        return ()
+    return (
+        f"Not finished: {answers} of {wanted} answers are there, so strategies were asked different questions (n); "
+        "only the differences compare the same ones. Go on with --resume.",
+    )
 
 
 def _calibration(line: Line) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from adaptrag_cli.evaluation.metrics import DecisionQuality
 from adaptrag_cli.evaluation.statistics import Interval, Paired
 from adaptrag_cli.evaluation.summary import StrategyRow
 from adaptrag_cli.report.figure import Table, interval, percent
@@ -100,7 +101,10 @@ def verdict(row: StrategyRow) -> str:
 
 
 def decision_rows(rows: Sequence[StrategyRow]) -> Table:
-    """How well each strategy knew which drafts were right (DeepRAG Tab. 3), and what retrieval left of those."""
+    """How well each strategy knew which drafts were right (DeepRAG Tab. 3), and what retrieval left of those.
+
+    Where all drafts are right, or all wrong, there is nothing to tell apart: the accuracy alone is shown.
+    """
     columns = ("strategy", "drafts right", "F1", "accuracy", "balanced", "MCC", "AUROC", "still right")
     return Table(
         columns=columns,
@@ -108,10 +112,7 @@ def decision_rows(rows: Sequence[StrategyRow]) -> Table:
             (
                 row.strategy,
                 percent(row.decision.answerable),
-                percent(row.decision.f1),
-                percent(row.decision.accuracy),
-                interval(row.decision.intervals.get("balanced_accuracy")) or percent(row.decision.balanced_accuracy),
-                f"{row.decision.mcc:+.2f}",
+                *_told_apart(row.decision),
                 "" if row.decision.auroc is None else f"{row.decision.auroc:.2f}",
                 percent(row.consistency),
             )
@@ -119,6 +120,14 @@ def decision_rows(rows: Sequence[StrategyRow]) -> Table:
             if row.decision is not None
         ),
     )
+
+
+def _told_apart(decision: DecisionQuality) -> tuple[str, str, str, str]:
+    accuracy = percent(decision.accuracy)
+    if not 0 < decision.answerable < 1:
+        return "", accuracy, "", ""
+    balanced = interval(decision.intervals.get("balanced_accuracy")) or percent(decision.balanced_accuracy)
+    return percent(decision.f1), accuracy, balanced, f"{decision.mcc:+.2f}"
 
 
 def difference_rows(rows: Sequence[StrategyRow]) -> Table:

@@ -112,7 +112,8 @@ def _print_tables(lines: Sequence[Line], tables: Sequence[StrategyTable], consol
         _print_strategies(part, console, names_line=len(lines) > 1)
     _head(console, "How to read the tables")
     for note in (
-        f"Scores and shares are in percent. {INTERVALS}. Recall and all gold count questions that were looked up.",
+        f"Scores and shares are in percent. {INTERVALS}. Recall and all gold count questions that were looked up: gold "
+        "passages that the answer was read from or, where none are named, chunks that hold an answer.",
         "Decisions: not to look up, against whether the draft was right. Of several comparisons with one strategy, "
         "p is corrected (Holm).",
     ):
