@@ -5,7 +5,6 @@ Each call that writes a part of a chain of thought is a row of its own, and so i
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
@@ -14,9 +13,8 @@ import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from adaptrag_cli.events import (
@@ -42,6 +40,7 @@ from adaptrag_cli.tui.fitting import filled
 from adaptrag_cli.tui.messages import PromptOpened
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.line import Line
+from adaptrag_cli.tui.panels.set_up import SetUp
 
 _EMPTY = "no run yet"
 _NAMES = {
@@ -163,7 +162,7 @@ class TimelinePanel(Panel):
                 }
             }
         }
-        #timeline-details { height: 1fr; margin-top: 1; display: none; scrollbar-size-vertical: 1; }
+        #timeline-details { height: 1fr; margin-top: 1; display: none; }
         &.-details #timeline-details { display: block; }
         &.-low #timeline-rows { height: 1fr; max-height: 100%; }
         &.-details.-low #timeline-head { display: none; }
@@ -184,8 +183,7 @@ class TimelinePanel(Panel):
         yield Line(id="timeline-total")
         yield Line(id="timeline-head")
         yield OptionList(id="timeline-rows", compact=True, markup=False)
-        with VerticalScroll(id="timeline-details"):
-            yield Static(id="timeline-setup", markup=False)
+        yield SetUp(id="timeline-details")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -194,7 +192,7 @@ class TimelinePanel(Panel):
     def begin(self) -> None:
         self._run = _Run()
         self._draw()
-        self._tell_setup()
+        self.query_one(SetUp).show(None)
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         if not consulted:  # a look-up beside the run is not of its time
@@ -203,11 +201,10 @@ class TimelinePanel(Panel):
             self._take(event)
         self._draw()
         if any(isinstance(event, RunStarted) for event in events):
-            self._tell_setup()
+            self.query_one(SetUp).show(self._run.started)
 
     def on_resize(self) -> None:
         self._show_details()
-        self.call_after_refresh(self._tell_setup)  # it wraps to the room that it then has
 
     # --- the run
 
@@ -340,18 +337,12 @@ class TimelinePanel(Panel):
         )
         return next((line for line in told if len(line) <= self.content_size.width), told[-1])
 
-    def _tell_setup(self) -> None:
-        start = self._run.started
-        width = self.query_one("#timeline-details").scrollable_content_region.width
-        self.query_one("#timeline-setup", Static).update(Content("" if start is None else _setup(start, width)))
-
     # --- keys
 
     def action_details(self) -> None:
         """Show or hide what the run was set up with."""
         self._wants_details = not self.has_class("-details")
         self._show_details()
-        self.call_after_refresh(self._tell_setup)
 
     def _show_details(self) -> None:
         is_roomy = self.content_size.height >= _ROOMY
@@ -399,28 +390,6 @@ def _call_cells(stage: _Stage, *, has_ending: bool) -> str:
         f"{'' if done is None else f'{done.reused_tokens:,}':>6} {stage.written:>7,}"
     )
     return f"{cells}  {done.stop_reason}" if done is not None and has_ending else cells
-
-
-def _setup(start: RunStarted, width: int) -> str:
-    """Model, machine, index and settings of the run, each with its name before it."""
-    index = f"{start.index} ({start.index_fingerprint[:19]})" if start.index else "none"
-    lines = [
-        ("strategy", start.strategy),
-        ("model", f"{start.model} ({start.model_fingerprint[:19]})"),
-        ("context", f"{start.context_length:,} tokens, {_plural(start.threads, 'thread')}"),
-        ("GPU layers", f"{start.gpu_layers_requested} -> {start.gpu_layers_used}: {start.gpu_reason}"),
-        ("index", index),
-        ("entropy", "over the whole vocabulary" if start.entropy_support == "full" else "over the best tokens only"),
-        ("adaptrag", start.adaptrag_version),
-        *((setting.name, f"{setting.value}  ({setting.origin})") for setting in start.settings),
-    ]
-    names = max(len(name) for name, _ in lines) + 2
-    room = max(16, width - names)
-    told = []
-    for name, value in lines:
-        first, *rest = textwrap.wrap(printable(value), room) or [""]
-        told += [f"{printable(name):{names}}{first}", *(" " * names + line for line in rest)]
-    return "\n".join(told)
 
 
 def _time(ms: float) -> str:

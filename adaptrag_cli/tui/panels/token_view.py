@@ -194,8 +194,13 @@ class TokenView(ScrollView):
 
     def _follow(self) -> None:
         if self._follows and not self._holds:
-            # Forced: the scrollbar, without which it would not scroll, comes with the next layout only.
+            # Forced, since the scrollbar without which nothing scrolls may come with the next layout only.
             self.scroll_end(animate=False, immediate=False, force=True, x_axis=False)
+
+    def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
+        """Put a scrollbar that comes after its text was scrolled where the text is."""
+        if is_shown:
+            self.vertical_scrollbar.position = self.scroll_y
 
     def _update_size(self) -> None:
         lines = self._lines.lines
