@@ -75,7 +75,7 @@ def query_in_words(query: QueryBuilt) -> str:
 
 
 def _weight(weight: float | None) -> str:
-    return "" if weight is None else f" {weight:.2f}"
+    return "" if weight is None else f" {weight:#.2g}"
 
 
 def shares(query: QueryBuilt) -> list[float]:
