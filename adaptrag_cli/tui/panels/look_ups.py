@@ -123,7 +123,7 @@ def _weighed(query: QueryBuilt, *, dark: bool) -> Content:
         colours = shade(share * ENTROPY_CEILING, dark=dark)
         style = "" if colours.background is None else f"{colours.foreground} on {colours.background}"
         parts.append((printable(word.text), f"bold {style}" if share >= _HEAVY else style))
-        parts.append(("  " if word.weight is None else f" {word.weight:.2f}  ", _QUIET))
+        parts.append(("  " if word.weight is None else f" {word.weight:#.2g}  ", _QUIET))
     return Content.assemble(*parts)
 
 
