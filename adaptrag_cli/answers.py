@@ -8,7 +8,9 @@ from collections import Counter
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 SO_THE_ANSWER_IS = " So the answer is"
+ANSWER_MARKER = "Answer:"
 _ANSWER_IS = re.compile(r"\bthe answer is\b:?", flags=re.IGNORECASE)
+_ANSWER_MARKED = re.compile(r"\banswer:", flags=re.IGNORECASE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
@@ -41,6 +43,17 @@ def concluded_answer(reasoning: str, completion: str = "") -> str:
 def concludes(reasoning: str) -> bool:
     """Whether a chain of thought has come to its answer."""
     return _ANSWER_IS.search(reasoning) is not None
+
+
+def marked_answer(rationale: str, completion: str = "") -> str:
+    """What stands behind the first "Answer:" on its line, freed of a closing full stop (METHODS 8).
+
+    Where nothing does, it is the completion: what was written after the rationale had been ended by `ANSWER_MARKER`.
+    """
+    found = _ANSWER_MARKED.search(rationale)
+    text = rationale[found.end() :].strip() if found else ""
+    first_line = (text or completion.strip()).split("\n", 1)[0].strip()
+    return first_line.removesuffix(".").strip()
 
 
 def token_f1(first: str, second: str) -> float:

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from adaptrag_cli.answers import concluded_answer
+from adaptrag_cli.answers import concluded_answer, marked_answer
 from adaptrag_cli.errors import ConfigError
 
 SCHEMA_VERSION = 1
@@ -37,14 +37,17 @@ PathName = Literal["query", "pseudo_context", "expanded", "reasoning"]
 """What is searched for: the question, the imagined passage, the question widened by what the model wrote, or a query
 made of the chain of thought."""
 AnswerSource = Literal["draft", "documents", "none"]
-Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "concluded", "none"]
+Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "concluded", "marked", "none"]
 """How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; what stands between
 `<answer>` tags in the one of them that the source names (tagged); the sentences with their markers, a space between
 them (cited); what the chain of thought concludes (`answers.concluded_answer` of the phases `reasoning` and `answer`);
-what the phase `answer`, itself a chain of thought, concludes, or its first line (concluded); or `DOCUMENTS_DO_NOT_TELL`
-(none)."""
+what the phase `answer`, itself a chain of thought, concludes, or its first line (concluded); what stands behind
+"Answer:" in the phase `reasoning`, or in the phase `answer` (`answers.marked_answer`, marked); or
+`DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
+ProbeRule = Literal["logits", "probabilities"]
+"""What Probing-RAG sums over the layers: logits (the paper), or their softmax (its released code)."""
 Scalar = str | int | float | bool | None
 
 
@@ -273,7 +276,8 @@ class QueryBuilt(Event, frozen=True, kw_only=True):
     """A query made of a text that is being written."""
 
     method: str
-    """`attention`, `content_words` (without attention), `masked`, `written`, `sentence`, `tail` or `question`."""
+    """`attention`, `content_words` (without attention), `masked`, `written`, `sentence`, `tail`, `question`,
+    `rationale` or `rationale_passages` (Probing-RAG)."""
     text: str
     words: tuple[WeightedWord, ...] = ()
     """In the order of the query; empty where it was not put together of words."""
@@ -291,6 +295,33 @@ class AgreementMeasured(Event, frozen=True, kw_only=True):
     limit: float
     """They agree from here on."""
     agree: bool
+
+
+class LayerLogits(Record, frozen=True, kw_only=True):
+    """What the prober of one layer says; None where it is no number."""
+
+    layer: int
+    """From 0."""
+    retrieve: float | None
+    stop: float | None
+
+
+class ProbeMeasured(Event, frozen=True, kw_only=True):
+    """What probers read from the model's states while it wrote, or read the question (METHODS 8)."""
+
+    round: int
+    """From 0: how many look-ups went before."""
+    layers: tuple[LayerLogits, ...]
+    """Empty where there was no state to read."""
+    retrieve_score: float | None
+    """Sum over the layers, as the rule says; None where it is no number."""
+    stop_score: float | None
+    theta: float
+    """Looked up when the retrieve score plus this is greater."""
+    rule: ProbeRule
+    retrieve: bool
+    is_undefined: bool = False
+    """A score is no number, or there was no state: then it is looked up."""
 
 
 class DecisionMade(Event, frozen=True, kw_only=True):
@@ -429,6 +460,7 @@ AnyEvent = (
     | TokensDiscarded
     | QueryBuilt
     | AgreementMeasured
+    | ProbeMeasured
     | DecisionMade
     | PseudoContextWritten
     | PathRetrieved
@@ -471,7 +503,7 @@ def stage_of(event: Event) -> str:
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
             return event.phase
-        case UncertaintyMeasured() | WordMeasured() | TokensDiscarded() | DecisionMade():
+        case UncertaintyMeasured() | WordMeasured() | ProbeMeasured() | TokensDiscarded() | DecisionMade():
             return "decide"
         case QueryBuilt():
             return "build_query"
@@ -538,6 +570,8 @@ def _extracted(events: Sequence[Event], end: RunFinished) -> str:
         case "concluded":
             written = _written(events, "answer")
             return concluded_answer(written, written)
+        case "marked":
+            return marked_answer(kept_text(events, "reasoning"), _written(events, "answer"))
         case "cited":
             return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
         case "none":

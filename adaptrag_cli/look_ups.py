@@ -15,6 +15,8 @@ QUERY_METHODS: Mapping[str, str] = {
     "sentence": "the sentence as it stood",
     "tail": "the end of the text",
     "question": "the question",
+    "rationale": "question, rationale and answer",
+    "rationale_passages": "question, passages read, rationale and answer",
 }
 """How a query was made."""
 _SHOWN_REASONS = 3

@@ -12,6 +12,7 @@ from adaptrag_cli.events import (
     DecisionMade,
     PathName,
     PathRetrieved,
+    ProbeMeasured,
     Record,
     RunFinished,
 )
@@ -40,6 +41,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "reasoning": run.reasoning or None,
         "reasoning_calls": [_reasoning_call_document(call) for call in run.reasoning_calls],
         "rounds": [_round_document(each) for each in run.rounds],
+        "probes": [_probe_document(probe) for probe in run.probes],
         "phases": {phase: _call_document(writing) for phase, writing in run.writings.items()},
         "agreement": _pick(run.agreement, _AGREEMENT_FIELDS) if run.agreement else None,
         "paths": {name: _path_document(run.paths.get(name)) for name in get_args(PathName)},
@@ -76,6 +78,7 @@ _WORD_FIELDS = (
     "threshold",
     "fires",
 )
+_PROBE_FIELDS = ("round", "retrieve_score", "stop_score", "theta", "rule", "retrieve", "is_undefined")
 _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reason")
 
 
@@ -95,6 +98,13 @@ def _reasoning_call_document(call: ReasoningCall) -> dict[str, Any]:
     }
 
 
+def _probe_document(probe: ProbeMeasured) -> dict[str, Any]:
+    return {
+        **_pick(probe, _PROBE_FIELDS),
+        "layers": [_pick(layer, ("layer", "retrieve", "stop")) for layer in probe.layers],
+    }
+
+
 def _round_document(each: Round) -> dict[str, Any]:
     query = each.query
     return {
@@ -102,6 +112,7 @@ def _round_document(each: Round) -> dict[str, Any]:
         "kept": each.kept,
         "word": _pick(each.word, _WORD_FIELDS) if each.word else None,
         "discarded": each.discarded,
+        "probe": _probe_document(each.probe) if each.probe else None,
         "query": {
             "method": query.method,
             "text": query.text,

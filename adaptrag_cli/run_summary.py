@@ -25,6 +25,7 @@ from adaptrag_cli.events import (
     PathName,
     PathRetrieved,
     Phase,
+    ProbeMeasured,
     PromptBuilt,
     PseudoContextWritten,
     QueryBuilt,
@@ -98,6 +99,8 @@ class Round:
     """The word that asked for it, where words are watched."""
     discarded: str = ""
     """What was cut off for it."""
+    probe: ProbeMeasured | None = None
+    """What the model's states said, where they ask for it."""
     query: QueryBuilt | None = None
     """None where the question itself, or a passage, is searched for."""
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
@@ -119,6 +122,8 @@ class RunSummary:
     """The last one that was measured."""
     reasoning_calls: tuple[ReasoningCall, ...] = ()
     rounds: tuple[Round, ...] = ()
+    probes: tuple[ProbeMeasured, ...] = ()
+    """One for each text whose states were read, in the order of the rounds."""
     agreement: AgreementMeasured | None = None
     decision: DecisionMade | None = None
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
@@ -211,6 +216,8 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
             return _begin_search(run, event)
         case AgreementMeasured():
             return replace(run, agreement=event)
+        case ProbeMeasured():
+            return replace(run, probes=(*run.probes, event))
         case DecisionMade():
             run = replace(run, decision=event)
             return _open_round(run, event) if event.retrieve else run
@@ -274,6 +281,7 @@ def _open_round(run: RunSummary, decision: DecisionMade) -> RunSummary:
         kept=run.reasoning,
         word=last.firing_word,
         discarded=last.discarded,
+        probe=run.probes[-1] if run.probes else None,
     )
     return replace(run, rounds=(*run.rounds, opened))
 

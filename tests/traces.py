@@ -23,7 +23,9 @@ from adaptrag_cli.events import (
     Event,
     EvidenceJudged,
     GenerationFinished,
+    LayerLogits,
     PathRetrieved,
+    ProbeMeasured,
     PromptBuilt,
     PseudoContextWritten,
     QueryBuilt,
@@ -590,6 +592,61 @@ def certain_while_writing() -> list[Event]:
                 finished("nine hours", "draft", llm_calls=1, prompt_tokens=90, reused_tokens=4, generated_tokens=7),
                 extraction="reasoned",
                 timings=(StageTime(stage="setup", ms=1.5), StageTime(stage="reasoning", ms=900.0)),
+            ),
+        ]
+    )
+
+
+def probed(number: int, *layers: tuple[float, float]) -> ProbeMeasured:
+    """The logits (retrieve, stop) of layers 8, 10, ... while round `number` was written."""
+    retrieve, stop = (sum(logits[i] for logits in layers) for i in (0, 1))
+    return ProbeMeasured(
+        round=number,
+        layers=tuple(LayerLogits(layer=8 + 2 * i, retrieve=r, stop=s) for i, (r, s) in enumerate(layers)),
+        retrieve_score=retrieve,
+        stop_score=stop,
+        theta=0.0,
+        rule="logits",
+        retrieve=retrieve > stop,
+    )
+
+
+def probed_twice() -> list[Event]:
+    """Probing-RAG: the states of the first rationale ask for a look-up, those of the second one do not."""
+    rationale = " It is late.\nAnswer: 22:00"
+    return stamped(
+        [
+            started("probing"),
+            *written("reasoning", " It is late.", "\nAnswer:", " 22:00", prompt_tokens=120),
+            probed(0, (1.5, 0.5), (0.25, 0.5)),  # 1.75 > 1
+            DecisionMade(
+                retrieve=True, uncertainty=None, threshold=None, reason="the probers say look it up: 1.75 > 1.00"
+            ),
+            QueryBuilt(method="rationale", text=f"When is quiet time?{rationale}"),
+            PathRetrieved(
+                path="reasoning",
+                retriever="sparse",
+                query_text=f"When is quiet time?{rationale}",
+                chunks=(ranked(1, 1, 9.5), ranked(3, 2, 7.25)),
+            ),
+            ChunksSelected(
+                score_name="reasoning",
+                candidates=tuple(
+                    scored(number, rank, 0.8 - 0.1 * rank, None, kept=True, paths=("reasoning",))
+                    for rank, number in enumerate((1, 3), start=1)
+                ),
+            ),
+            TokensDiscarded(phase="reasoning", from_step=0, text=rationale, reason="written anew with what was found"),
+            *written(
+                *("reasoning", " It starts at 21:30.", "\nAnswer:", " 21:30"),
+                chunk_ids=("handbook.md#1", "handbook.md#3"),
+                prompt_tokens=260,
+            ),
+            probed(1, (0.5, 1.25), (0.0, 0.5)),  # 0.5 < 1.75
+            DecisionMade(retrieve=False, uncertainty=None, threshold=None, reason="the probers say stop: 0.50 <= 1.75"),
+            msgspec.structs.replace(
+                finished("21:30", "documents", ("handbook.md#1", "handbook.md#3"), llm_calls=2, searches=1),
+                extraction="marked",
             ),
         ]
     )

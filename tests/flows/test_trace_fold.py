@@ -46,6 +46,7 @@ DOCUMENT_NAMES = [
     "reasoning",
     "reasoning_calls",
     "rounds",
+    "probes",
     "phases",
     "agreement",
     "paths",
@@ -182,6 +183,24 @@ def test_each_query_of_one_decision_is_a_round():
     assert run.rounds[1].decision == run.rounds[0].decision
 
 
+def test_each_round_of_a_probed_run_keeps_what_was_written_probed_and_found():
+    run = fold(traces.probed_twice())
+    (only,) = run.rounds
+    first, second = run.probes
+    assert (only.probe, only.probe.round, second.round) == (first, 0, 1)
+    assert [(layer.layer, layer.retrieve, layer.stop) for layer in first.layers] == [(8, 1.5, 0.5), (10, 0.25, 0.5)]
+    assert (only.kept, only.discarded) == ("", " It is late.\nAnswer: 22:00")
+    assert (only.query.method, [c.chunk_id for c in only.selection.candidates]) == (
+        "rationale",
+        ["handbook.md#1", "handbook.md#3"],
+    )
+    assert [(call.kept, call.discarded) for call in run.reasoning_calls] == [
+        ("", " It is late.\nAnswer: 22:00"),
+        (" It starts at 21:30.\nAnswer: 21:30", ""),
+    ]
+    assert run.reasoning == " It starts at 21:30.\nAnswer: 21:30"
+
+
 # --- the document of --json
 
 
@@ -265,6 +284,25 @@ def test_the_document_of_a_skipped_run_has_a_peek_and_nothing_retrieved():
     assert document["paths"] == {"query": [], "pseudo_context": [], "expanded": [], "reasoning": []}
 
 
+def test_the_probes_of_a_document():
+    document = to_document(fold(traces.probed_twice()))
+    first = {
+        "round": 0,
+        "retrieve_score": 1.75,
+        "stop_score": 1.0,
+        "theta": 0.0,
+        "rule": "logits",
+        "retrieve": True,
+        "is_undefined": False,
+        "layers": [
+            {"layer": 8, "retrieve": 1.5, "stop": 0.5},
+            {"layer": 10, "retrieve": 0.25, "stop": 0.5},
+        ],
+    }
+    assert document["probes"][0] == document["rounds"][0]["probe"] == first
+    assert [probe["round"] for probe in document["probes"]] == [0, 1]
+
+
 def test_the_rounds_of_a_document():
     document = to_document(fold(traces.looked_up_twice()))
     word = {
@@ -282,6 +320,7 @@ def test_the_rounds_of_a_document():
         "kept": "Quiet time starts at",
         "word": word,
         "discarded": " 22:00.",
+        "probe": None,
         "query": {
             "method": "attention",
             "text": "quiet time starts",

@@ -9,6 +9,7 @@ from adaptrag_cli.answers import (
     concludes,
     contains,
     contains_words,
+    marked_answer,
     normalise_answer,
     same_answer,
     token_f1,
@@ -86,6 +87,22 @@ def test_token_f1(first, second, f1):
 def test_what_a_chain_of_thought_concludes(reasoning, completion, answer):
     assert concluded_answer(reasoning, completion) == answer
     assert concludes(reasoning) is ("nswer is" in reasoning)
+
+
+@pytest.mark.parametrize(
+    ("rationale", "completion", "answer"),
+    [
+        ("Bern is in Switzerland.\nAnswer: the franc.", "", "the franc"),
+        (" Bern is in Switzerland. answer:  42", "", "42"),
+        ("Answer: no\nAnswer: yes", "", "no"),
+        ("Answer:\nyes\nno", "", "yes"),
+        ("Nothing is known.", " Paris.\n", "Paris"),
+        ("Nothing is known.\nAnswer:", "Paris", "Paris"),
+        ("Nothing is known: I have no Answer", "", ""),
+    ],
+)
+def test_what_stands_behind_the_marker(rationale, completion, answer):
+    assert marked_answer(rationale, completion) == answer
 
 
 def test_containment_is_of_characters_or_of_words():
