@@ -120,7 +120,7 @@ def relevance(text: str, passage: str) -> str:
 def better_answer(query: str, golds: Sequence[str], first: str, second: str) -> str:
     """Ask which of two answers is better, given the right ones (ETC section 5.2; the wording is ours)."""
     return (
-        f"{_question(query)}\nRight answer: {' or '.join(golds)}\n\n"
+        f"Question: {query}\nRight answer: {' or '.join(golds)}\n\n"
         f"Answer 1: {first or '(none)'}\nAnswer 2: {second or '(none)'}\n\n"
         "Which answer is more accurate and complete, measured by the right answer? "
         "Reply 1 or 2, or 0 if they are equally good or equally bad. Reply with the digit only."
@@ -131,12 +131,13 @@ def reasoning(query: str, passages: Sequence[Passage], examples: int) -> str:
     """Ask for a chain of thought after worked examples, with passages where there are any (METHODS 4.7, 12b, 13b).
 
     The passages stand behind the examples, so that the KV cache serves all prompts of a question. The model goes on
-    where its own turn already begins with what it has written.
+    where its own turn already begins with what it has written. No "Answer:" ends the prompt: after one, small
+    models rather answer than reason.
     """
     shown = "\n\n".join(f"Question: {d.question}\nAnswer: {d.reasoning}" for d in REASONING[:examples])
     numbered = "\n".join(f"[{i}] {str(passage).replace(chr(10), ' ')}" for i, passage in enumerate(passages, start=1))
     context = f"Context:\n{numbered}\n{_USE_THE_PASSAGES}\n\n" if passages else ""
-    return f"{_STEP_BY_STEP}\n\n{shown}\n\n{context}{_question(query)}"
+    return f"{_STEP_BY_STEP}\n\n{shown}\n\n{context}Question: {query}"
 
 
 def question_about(query: str, written: str, term: str) -> str:

@@ -122,9 +122,9 @@ class ScriptedModel:
         )
 
     def build_prompt(self, user_text: str, *, written: str = "") -> Prompt:
-        before = f"<user>{user_text}</user>\n<assistant>"
-        words = [*_WORDS.findall(before), *_WORDS.findall(written)]
-        return Prompt(text=before + written, token_ids=tuple(_token_id(word) for word in words))
+        pieces = ("<user>", user_text, "</user>", "\n<assistant>", written)
+        words = [word for piece in pieces for word in _WORDS.findall(piece)]
+        return Prompt(text="".join(pieces), token_ids=tuple(_token_id(word) for word in words))
 
     def token_texts(self, token_ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(_TEXTS[token_id] for token_id in token_ids)

@@ -58,7 +58,7 @@ def test_passages_stand_between_the_examples_and_the_question(retriever):
     model = ScriptedModel().then(reply(REASONING), reply(REASONING))
     alone = prompts_of(run_with(Resources(model=model, retriever=None), "cot"), "reasoning")[0]
     over_chunks = prompts_of(run_with(Resources(model=model, retriever=retriever), "cot-retrieve"), "reasoning")[0]
-    question = f"Question: {QUERY}\nAnswer:</user>\n<assistant>"
+    question = f"Question: {QUERY}</user>\n<assistant>"
     examples = alone.removesuffix(question)
     assert examples != alone
     assert over_chunks.startswith(examples)

@@ -117,7 +117,7 @@ def test_a_reader_reasons_anew_over_all_chunks(retriever):
     end = only(events, RunFinished)
     assert (end.answer, end.answer_source, end.extraction) == ("Ottilie B", "documents", "concluded")
     assert end.chunk_ids == chunks_read(events)[-1] == (LAMP, HARBOUR, FEES)
-    assert model.calls[-1].prompt.text.endswith("Answer:</user>\n<assistant>")
+    assert model.calls[-1].prompt.text.endswith("lamp?</user>\n<assistant>")
     assert cost(events) == (3, 2)
     assert fold(events).reasoning == FEE + SO
 
