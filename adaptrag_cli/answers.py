@@ -8,8 +8,10 @@ from collections import Counter
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 SO_THE_ANSWER_IS = " So the answer is"
+FINAL_ANSWER_IS = "So the final answer is:"
 ANSWER_MARKER = "Answer:"
 _ANSWER_IS = re.compile(r"\bthe answer is\b:?", flags=re.IGNORECASE)
+_FINAL_ANSWER = re.compile(r"^\s*so the final answer is\b[ \t]*:?[ \t]*(.*)", flags=re.IGNORECASE | re.MULTILINE)
 _ANSWER_MARKED = re.compile(r"\banswer:", flags=re.IGNORECASE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
@@ -52,6 +54,18 @@ def marked_answer(rationale: str, completion: str = "") -> str:
     """
     found = _ANSWER_MARKED.search(rationale)
     text = rationale[found.end() :].strip() if found else ""
+    first_line = (text or completion.strip()).split("\n", 1)[0].strip()
+    return first_line.removesuffix(".").strip()
+
+
+def final_answer(line: str, completion: str = "") -> str:
+    """What a narrative of steps gives as its answer, freed of a closing full stop (METHODS 9.1).
+
+    It is what follows `FINAL_ANSWER_IS` where a line begins with it. Where nothing does, it is the completion: what was
+    written after the steps had been ended by it.
+    """
+    found = _FINAL_ANSWER.search(line)
+    text = found[1].strip() if found else ""
     first_line = (text or completion.strip()).split("\n", 1)[0].strip()
     return first_line.removesuffix(".").strip()
 

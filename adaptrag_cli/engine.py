@@ -27,6 +27,7 @@ from adaptrag_cli.events import (
     RunStarted,
     Setting,
     StageTime,
+    StepDecided,
     WarningRaised,
     stage_of,
 )
@@ -207,7 +208,7 @@ class _Meter:
             self._counts["generated_tokens"] += event.generated_tokens
         elif isinstance(event, PathRetrieved):
             self._counts["searches"] += 1
-        elif isinstance(event, ChunksReranked):
+        elif isinstance(event, ChunksReranked | StepDecided):
             self._counts["llm_calls"] += event.llm_calls
             self._counts["prompt_tokens"] += event.prompt_tokens
             self._counts["reused_tokens"] += event.reused_tokens

@@ -21,28 +21,41 @@ from typing import Literal
 
 import msgspec
 
-from adaptrag_cli.answers import concluded_answer, marked_answer
+from adaptrag_cli.answers import concluded_answer, final_answer, marked_answer
 from adaptrag_cli.errors import ConfigError
 
 SCHEMA_VERSION = 1
 DOCUMENTS_DO_NOT_TELL = "The documents do not tell."
 """The answer of a run whose documents do not hold one."""
 
-Phase = Literal["draft", "second_draft", "judge", "pseudo_context", "rationale", "reasoning", "search_query", "answer"]
+Phase = Literal[
+    "draft",
+    "second_draft",
+    "judge",
+    "pseudo_context",
+    "rationale",
+    "reasoning",
+    "search_query",
+    "sub_query",
+    "intermediate_answer",
+    "answer",
+]
 """What a call of the model writes: an answer from memory; the answer that the pseudo-context gives (PAIRS); a judge's
 verdict; an imagined passage; a chain of thought that widens the query; a part of the chain of thought that leads to the
-answer, which all calls write together; a query to search with; the answer from chunks, or the end of a chain of
-thought that did not come to its answer."""
+answer, which all calls write together; a query to search with; the next line of a narrative of steps, which asks
+something or gives the answer; the answer to what a step asked; the answer from chunks, or the end of a chain of thought
+or of steps that did not come to their answer."""
 PathName = Literal["query", "pseudo_context", "expanded", "reasoning"]
 """What is searched for: the question, the imagined passage, the question widened by what the model wrote, or a query
 made of the chain of thought."""
 AnswerSource = Literal["draft", "documents", "none"]
-Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "concluded", "marked", "none"]
+Extraction = Literal["whole", "draft", "tagged", "cited", "reasoned", "concluded", "marked", "final", "none"]
 """How an answer comes from the stream: the trimmed tokens of the phase `answer` (whole) or `draft`; what stands between
 `<answer>` tags in the one of them that the source names (tagged); the sentences with their markers, a space between
 them (cited); what the chain of thought concludes (`answers.concluded_answer` of the phases `reasoning` and `answer`);
 what the phase `answer`, itself a chain of thought, concludes, or its first line (concluded); what stands behind
-"Answer:" in the phase `reasoning`, or in the phase `answer` (`answers.marked_answer`, marked); or
+"Answer:" in the phase `reasoning`, or in the phase `answer` (`answers.marked_answer`, marked); what the last line of
+the phase `sub_query` gives as the final answer, or the phase `answer` (`answers.final_answer`, final); or
 `DOCUMENTS_DO_NOT_TELL` (none)."""
 StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
@@ -277,7 +290,7 @@ class QueryBuilt(Event, frozen=True, kw_only=True):
 
     method: str
     """`attention`, `content_words` (without attention), `masked`, `written`, `sentence`, `tail`, `question`,
-    `rationale` or `rationale_passages` (Probing-RAG)."""
+    `rationale` or `rationale_passages` (Probing-RAG), or `sub_query` (what a step asks)."""
     text: str
     words: tuple[WeightedWord, ...] = ()
     """In the order of the query; empty where it was not put together of words."""
@@ -322,6 +335,53 @@ class ProbeMeasured(Event, frozen=True, kw_only=True):
     retrieve: bool
     is_undefined: bool = False
     """A score is no number, or there was no state: then it is looked up."""
+
+
+class SubQueryAsked(Event, frozen=True, kw_only=True):
+    """A step of a narrative begins: what is asked in it (METHODS 9.1)."""
+
+    step: int
+    """From 0."""
+    text: str
+    is_repeated: bool = False
+    """An earlier step has asked the same, so the steps end here."""
+
+
+class StepDecided(Event, frozen=True, kw_only=True):
+    """Whether a step looks up what it asks, or answers it from memory; the decision follows as one of the run."""
+
+    step: int
+    retrieve: bool
+    reason: str
+    answer_logprob: float | None = None
+    """Of the first token of the marker that answers from memory, over the whole vocabulary; None: not measured."""
+    search_logprob: float | None = None
+    """And of the one that searches."""
+    prompt_tokens: int = 0
+    """Of the evaluation that measured them."""
+    reused_tokens: int = 0
+
+    @property
+    def llm_calls(self) -> int:
+        """1 where the model was asked: it evaluated what was written, for one token."""
+        return 0 if self.log_odds is None else 1
+
+    @property
+    def log_odds(self) -> float | None:
+        """How much likelier the model searches than that it answers from memory; above 0 it searches."""
+        if self.answer_logprob is None or self.search_logprob is None:
+            return None
+        return self.search_logprob - self.answer_logprob
+
+
+class StepAnswered(Event, frozen=True, kw_only=True):
+    """The intermediate answer of a step; it may be empty."""
+
+    step: int
+    text: str
+    chunk_ids: tuple[str, ...] = ()
+    """The chunks that this step has found and read."""
+    retrieved: bool
 
 
 class DecisionMade(Event, frozen=True, kw_only=True):
@@ -461,6 +521,9 @@ AnyEvent = (
     | QueryBuilt
     | AgreementMeasured
     | ProbeMeasured
+    | SubQueryAsked
+    | StepDecided
+    | StepAnswered
     | DecisionMade
     | PseudoContextWritten
     | PathRetrieved
@@ -505,6 +568,12 @@ def stage_of(event: Event) -> str:
             return event.phase
         case UncertaintyMeasured() | WordMeasured() | ProbeMeasured() | TokensDiscarded() | DecisionMade():
             return "decide"
+        case SubQueryAsked():
+            return "sub_query"
+        case StepDecided():
+            return "decide"
+        case StepAnswered():
+            return "intermediate_answer"
         case QueryBuilt():
             return "build_query"
         case AgreementMeasured():
@@ -572,6 +641,8 @@ def _extracted(events: Sequence[Event], end: RunFinished) -> str:
             return concluded_answer(written, written)
         case "marked":
             return marked_answer(kept_text(events, "reasoning"), _written(events, "answer"))
+        case "final":
+            return final_answer(_written(events, "sub_query"), _written(events, "answer"))
         case "cited":
             return " ".join(event.marked_text for event in events if isinstance(event, SentenceCited))
         case "none":

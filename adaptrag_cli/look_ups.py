@@ -15,6 +15,7 @@ QUERY_METHODS: Mapping[str, str] = {
     "sentence": "the sentence as it stood",
     "tail": "the end of the text",
     "question": "the question",
+    "sub_query": "what the step asks",
     "rationale": "question, rationale and answer",
     "rationale_passages": "question, passages read, rationale and answer",
 }

@@ -44,6 +44,8 @@ DOING: Mapping[Phase, str] = {
     "rationale": "thinking aloud to widen the question",
     "reasoning": "reasoning towards the answer",
     "search_query": "writing a query",
+    "sub_query": "asking what to find out next",
+    "intermediate_answer": "answering what was asked",
     "answer": "reading the documents",
 }
 """What is being done while a phase is written."""
@@ -57,6 +59,8 @@ PHASES: Mapping[Phase, str] = {
     "rationale": "rationale",
     "reasoning": "reasoning",
     "search_query": "query",
+    "sub_query": "sub-query",
+    "intermediate_answer": "intermediate answer",
     "answer": "answer",
 }
 """What the text of a phase is called."""

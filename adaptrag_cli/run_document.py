@@ -16,7 +16,7 @@ from adaptrag_cli.events import (
     Record,
     RunFinished,
 )
-from adaptrag_cli.run_summary import ReasoningCall, Round, RunSummary, Writing
+from adaptrag_cli.run_summary import ReasoningCall, Round, RunSummary, Step, Writing
 
 
 def to_document(run: RunSummary) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def to_document(run: RunSummary) -> dict[str, Any]:
         "pseudo_context": _writing_document(run.writings.get("pseudo_context")),
         "reasoning": run.reasoning or None,
         "reasoning_calls": [_reasoning_call_document(call) for call in run.reasoning_calls],
+        "steps": [_step_document(step) for step in run.steps],
         "rounds": [_round_document(each) for each in run.rounds],
         "probes": [_probe_document(probe) for probe in run.probes],
         "phases": {phase: _call_document(writing) for phase, writing in run.writings.items()},
@@ -79,6 +80,7 @@ _WORD_FIELDS = (
     "fires",
 )
 _PROBE_FIELDS = ("round", "retrieve_score", "stop_score", "theta", "rule", "retrieve", "is_undefined")
+_STEP_FIELDS = ("retrieve", "reason", "answer_logprob", "search_logprob")
 _EVIDENCE_FIELDS = ("supported", "answer_uncertainty", "best_query_score", "reason")
 
 
@@ -102,6 +104,17 @@ def _probe_document(probe: ProbeMeasured) -> dict[str, Any]:
     return {
         **_pick(probe, _PROBE_FIELDS),
         "layers": [_pick(layer, ("layer", "retrieve", "stop")) for layer in probe.layers],
+    }
+
+
+def _step_document(step: Step) -> dict[str, Any]:
+    decided, answered = step.decided, step.answered
+    return {
+        "sub_query": step.asked.text,
+        "is_repeated": step.asked.is_repeated,
+        "decision": {**_pick(decided, _STEP_FIELDS), "log_odds": decided.log_odds} if decided else None,
+        "answer": _pick(answered, ("text", "chunk_ids", "retrieved")) if answered else None,
+        "round": step.round,
     }
 
 

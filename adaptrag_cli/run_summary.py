@@ -34,6 +34,9 @@ from adaptrag_cli.events import (
     RunFinished,
     RunStarted,
     SentenceCited,
+    StepAnswered,
+    StepDecided,
+    SubQueryAsked,
     TokenGenerated,
     TokensDiscarded,
     UncertaintyMeasured,
@@ -108,11 +111,23 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of a narrative: what it asked, whether it looked that up, and what it answered."""
+
+    asked: SubQueryAsked
+    decided: StepDecided | None = None
+    """None where the run ended before, or because the step asked again what was asked."""
+    answered: StepAnswered | None = None
+    round: int | None = None
+    """Number of its look-up in the `rounds` of the run, from 0; None where it has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """A run as a whole. Of things that happen several times (a phase, a path), the last one stands.
 
     Every look-up is one of the `rounds`. Of methods that look up while they write, all `reasoning_calls` together write
-    the chain of thought.
+    the chain of thought. Methods that ask in `steps` have no chain of thought.
     """
 
     started: RunStarted
@@ -124,6 +139,7 @@ class RunSummary:
     rounds: tuple[Round, ...] = ()
     probes: tuple[ProbeMeasured, ...] = ()
     """One for each text whose states were read, in the order of the rounds."""
+    steps: tuple[Step, ...] = ()
     agreement: AgreementMeasured | None = None
     decision: DecisionMade | None = None
     paths: Mapping[PathName, PathRetrieved] = field(default_factory=dict)
@@ -147,6 +163,10 @@ class RunSummary:
     def looks_up_while_writing(self) -> bool:
         """Whether it was searched for what had been written so far."""
         return any(each.query is not None for each in self.rounds)
+
+    def round_of(self, step: Step) -> Round | None:
+        """The look-up of a step."""
+        return None if step.round is None else self.rounds[step.round]
 
     @property
     def selection(self) -> ChunksSelected | None:
@@ -218,6 +238,12 @@ def _advance(run: RunSummary, event: Event) -> RunSummary:
             return replace(run, agreement=event)
         case ProbeMeasured():
             return replace(run, probes=(*run.probes, event))
+        case SubQueryAsked():
+            return replace(run, steps=(*run.steps, Step(asked=event)))
+        case StepDecided():
+            return _in_step(run, decided=event)
+        case StepAnswered():
+            return _in_step(run, answered=event)
         case DecisionMade():
             run = replace(run, decision=event)
             return _open_round(run, event) if event.retrieve else run
@@ -283,6 +309,8 @@ def _open_round(run: RunSummary, decision: DecisionMade) -> RunSummary:
         discarded=last.discarded,
         probe=run.probes[-1] if run.probes else None,
     )
+    if run.steps and run.steps[-1].answered is None:
+        run = _in_step(run, round=len(run.rounds))
     return replace(run, rounds=(*run.rounds, opened))
 
 
@@ -292,6 +320,12 @@ def _begin_search(run: RunSummary, query: QueryBuilt) -> RunSummary:
         last = run.rounds[-1]
         run = replace(run, rounds=(*run.rounds, replace(last, query=None, paths={}, selection=None)))
     return _in_round(run, query=query)
+
+
+def _in_step(run: RunSummary, **told: Any) -> RunSummary:
+    if not run.steps:
+        return run
+    return replace(run, steps=(*run.steps[:-1], replace(run.steps[-1], **told)))
 
 
 def _in_round(run: RunSummary, **found: Any) -> RunSummary:

@@ -36,6 +36,9 @@ from adaptrag_cli.events import (
     SentenceCited,
     Setting,
     StageTime,
+    StepAnswered,
+    StepDecided,
+    SubQueryAsked,
     TokenGenerated,
     TokensDiscarded,
     UncertaintyMeasured,
@@ -647,6 +650,65 @@ def probed_twice() -> list[Event]:
             msgspec.structs.replace(
                 finished("21:30", "documents", ("handbook.md#1", "handbook.md#3"), llm_calls=2, searches=1),
                 extraction="marked",
+            ),
+        ]
+    )
+
+
+def asked_in_steps() -> list[Event]:
+    """DeepRAG: the first step searches, the second answers from memory, the third asks the first one again."""
+    found = ("handbook.md#1", "handbook.md#3")
+    return stamped(
+        [
+            started("deeprag"),
+            *written("sub_query", "Follow up:", " When is quiet time?", prompt_tokens=300),
+            SubQueryAsked(step=0, text="When is quiet time?"),
+            StepDecided(
+                step=0,
+                retrieve=True,
+                reason="the model searches",
+                answer_logprob=-1.5,
+                search_logprob=-0.25,
+                prompt_tokens=310,
+                reused_tokens=308,
+            ),
+            DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason="the model searches"),
+            QueryBuilt(method="sub_query", text="When is quiet time?"),
+            PathRetrieved(
+                path="reasoning",
+                retriever="sparse",
+                query_text="When is quiet time?",
+                chunks=(ranked(1, 1, 9.5), ranked(3, 2, 7.25)),
+            ),
+            ChunksSelected(
+                score_name="reasoning",
+                candidates=tuple(
+                    scored(number, rank, 0.8 - 0.1 * rank, None, kept=True, paths=("reasoning",))
+                    for rank, number in enumerate((1, 3), start=1)
+                ),
+            ),
+            *written("intermediate_answer", " 21", ":30", chunk_ids=found, prompt_tokens=420),
+            StepAnswered(step=0, text="21:30", chunk_ids=found, retrieved=True),
+            *written("sub_query", "Follow up:", " Who wakes us?", chunk_ids=found, prompt_tokens=424),
+            SubQueryAsked(step=1, text="Who wakes us?"),
+            StepDecided(
+                step=1,
+                retrieve=False,
+                reason="the model answers from memory",
+                answer_logprob=-0.25,
+                search_logprob=-2.25,
+                prompt_tokens=430,
+                reused_tokens=428,
+            ),
+            DecisionMade(retrieve=False, uncertainty=None, threshold=None, reason="the model answers from memory"),
+            *written("intermediate_answer", " the", " rooster", chunk_ids=found, prompt_tokens=434),
+            StepAnswered(step=1, text="the rooster", retrieved=False),
+            *written("sub_query", "Follow up:", " when is quiet time", chunk_ids=found, prompt_tokens=440),
+            SubQueryAsked(step=2, text="when is quiet time", is_repeated=True),
+            WarningRaised(code="repeated_sub_query", message="step 3 asks again what step 1 asked: the steps end here"),
+            *written("answer", " 8", " hours", chunk_ids=found, prompt_tokens=450),
+            msgspec.structs.replace(
+                finished("8 hours", "documents", found, llm_calls=8, searches=1), extraction="final"
             ),
         ]
     )

@@ -22,6 +22,8 @@ from adaptrag_cli.events import (
     GenerationReused,
     QueryBuilt,
     RunStarted,
+    StepAnswered,
+    StepDecided,
     TokenGenerated,
     TokensDiscarded,
     WarningRaised,
@@ -45,6 +47,7 @@ DOCUMENT_NAMES = [
     "pseudo_context",
     "reasoning",
     "reasoning_calls",
+    "steps",
     "rounds",
     "probes",
     "phases",
@@ -201,6 +204,32 @@ def test_each_round_of_a_probed_run_keeps_what_was_written_probed_and_found():
     assert run.reasoning == " It starts at 21:30.\nAnswer: 21:30"
 
 
+def test_a_narrative_folds_into_its_steps_with_their_look_ups():
+    run = fold(traces.asked_in_steps())
+    first, second, third = run.steps
+    assert [step.asked.text for step in run.steps] == ["When is quiet time?", "Who wakes us?", "when is quiet time"]
+    assert [step.decided.retrieve for step in (first, second)] == [True, False]
+    assert [step.decided.log_odds for step in (first, second)] == [1.25, -2.0]
+    assert [step.answered.text for step in (first, second)] == ["21:30", "the rooster"]
+    assert run.round_of(first).query.text == "When is quiet time?"
+    assert [c.chunk_id for c in run.round_of(first).selection.candidates] == ["handbook.md#1", "handbook.md#3"]
+    assert (second.round, run.round_of(second)) == (None, None)
+    assert (third.asked.is_repeated, third.decided, third.answered) == (True, None, None)
+
+
+def test_what_belongs_to_a_step_is_passed_over_where_no_step_began():
+    begun, *_ = traces.asked_in_steps()
+    run = fold([begun, StepDecided(step=0, retrieve=False, reason=""), StepAnswered(step=0, text="", retrieved=False)])
+    assert run.steps == ()
+
+
+def test_a_decision_that_was_not_measured_has_no_odds_and_cost_no_call():
+    assert StepDecided(step=0, retrieve=True, reason="").log_odds is None
+    assert StepDecided(step=0, retrieve=True, reason="").llm_calls == 0
+    measured = StepDecided(step=0, retrieve=True, reason="", answer_logprob=-2.0, search_logprob=-0.5)
+    assert (measured.log_odds, measured.llm_calls) == (1.5, 1)
+
+
 # --- the document of --json
 
 
@@ -301,6 +330,28 @@ def test_the_probes_of_a_document():
     }
     assert document["probes"][0] == document["rounds"][0]["probe"] == first
     assert [probe["round"] for probe in document["probes"]] == [0, 1]
+
+
+def test_the_steps_of_a_document():
+    document = to_document(fold(traces.asked_in_steps()))
+    assert document["steps"][0] == {
+        "sub_query": "When is quiet time?",
+        "is_repeated": False,
+        "decision": {
+            "retrieve": True,
+            "reason": "the model searches",
+            "answer_logprob": -1.5,
+            "search_logprob": -0.25,
+            "log_odds": 1.25,
+        },
+        "answer": {"text": "21:30", "chunk_ids": ["handbook.md#1", "handbook.md#3"], "retrieved": True},
+        "round": 0,
+    }
+    assert [(step["is_repeated"], step["decision"] is None, step["round"]) for step in document["steps"][1:]] == [
+        (False, False, None),
+        (True, True, None),
+    ]
+    assert document["answer"] == "8 hours"
 
 
 def test_the_rounds_of_a_document():

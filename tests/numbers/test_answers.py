@@ -9,6 +9,7 @@ from adaptrag_cli.answers import (
     concludes,
     contains,
     contains_words,
+    final_answer,
     marked_answer,
     normalise_answer,
     same_answer,
@@ -103,6 +104,20 @@ def test_what_a_chain_of_thought_concludes(reasoning, completion, answer):
 )
 def test_what_stands_behind_the_marker(rationale, completion, answer):
     assert marked_answer(rationale, completion) == answer
+
+
+@pytest.mark.parametrize(
+    ("line", "completion", "answer"),
+    [
+        ("So the final answer is: the Seine.", "", "the Seine"),
+        ("  so the final answer is Paris", "", "Paris"),
+        ("So the final answer is:", " Paris.\nFollow up: and?", "Paris"),
+        ("Follow up: So the final answer is: what?", "Paris", "Paris"),
+        ("Follow up: Who?", "", ""),
+    ],
+)
+def test_the_final_answer_of_a_narrative(line, completion, answer):
+    assert final_answer(line, completion) == answer
 
 
 def test_containment_is_of_characters_or_of_words():

@@ -46,6 +46,8 @@ _EMPTY = "no run yet"
 _NAMES = {
     "pseudo_context": "pseudo-context",
     "search_query": "search by query",
+    "sub_query": "sub-query",
+    "intermediate_answer": "intermediate answer",
     "search_pseudo_context": "search by pseudo-context",
     "search_expanded": "search, expanded",
     "search_reasoning": "search by reasoning",
