@@ -59,7 +59,8 @@ class UnknownName(ConfigError):
 
     def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
         names = sorted(known)
-        near = get_close_matches(name, names, n=1)
+        # Somebody who writes `k` means `top_k`.
+        near = get_close_matches(name, names, n=1) or [known for known in names if name in known.split("_")]
         guess = f"; did you mean {near[0]!r}?" if near else ""
         super().__init__(f"unknown {what} {name!r}{guess}", hint or f"known: {', '.join(names) or 'none yet'}")
 

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.evaluation.calibrate import MIN_QUESTIONS
 from adaptrag_cli.evaluation.questions import QuestionSet
 from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.session import OpenIndex, Plan, encoder_warnings
 from adaptrag_cli.strategies.base import unused_flags
 from adaptrag_cli.strategies.labels import labels_of_another_model, read_labels
+from adaptrag_cli.strategies.routers import log_popularity
 
 Plans = Mapping[str, Plan]
 """Resolved strategies by label."""
@@ -53,6 +55,13 @@ def require_other_labels(
         raise ConfigError(
             f"adaptive-rag cannot be asked: no question of --labels {folder} was asked never, always and ircot",
             "leave it out of --strategies, or label with: --strategies never,always,ircot",
+        )
+    is_gated = any(plan.strategy.name == "popularity" for plan in plans.values())
+    known = sum(log_popularity(question.facts) is not None for question in labels.questions)
+    if is_gated and known < MIN_QUESTIONS:
+        note(
+            f"warning: popularity sets its limits by {known} labelled questions with a known popularity: with fewer "
+            f"than {MIN_QUESTIONS} they are mostly chance"
         )
     labelled = {question_digest(question.query) for question in labels.questions}
     asked = {question_digest(question.text) for question_set in sets for question in question_set.questions}

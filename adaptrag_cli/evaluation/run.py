@@ -101,6 +101,9 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
     """
     with only_writer(plan.out), closing(EvaluationCache(plan.cache)) as cache:
         before = earlier_run(plan, resume)
+        others = [cell.name for cell in before.cells if cell.name not in {c.name for c in plan.cells}] if before else []
+        if others:
+            watcher.note(f"{plan.out} also holds answers of {', '.join(others)}, which stay")
         plan = on_the_day(plan, before)
         require_askable(plan)
         require_same_settings(plan, before)

@@ -221,7 +221,7 @@ def _scale(axis: Axis) -> dict[str, Any]:
         settings |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names, "zeroline": False}
     match axis.scale:
         case "log":
-            return settings | {"type": "log", "dtick": 1, "tickformat": "~g", "zeroline": False}
+            return settings | {"type": "log", "dtick": "D2", "tickformat": "~g", "zeroline": False}
         case "category":
             return settings | {"type": "category"}
         case "percent":

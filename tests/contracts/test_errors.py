@@ -102,6 +102,8 @@ def test_an_unknown_name_lists_the_right_ones_and_the_nearest() -> None:
     error = UnknownName("strategy", "dttr", ["never", "dtr", "always"])
     assert error.message == "unknown strategy 'dttr'; did you mean 'dtr'?"
     assert error.hint == "known: always, dtr, never"
+    part = UnknownName("setting", "k", ["top_n", "top_k"])
+    assert part.message == "unknown setting 'k'; did you mean 'top_k'?"
     far = UnknownName("index", "zzz", [])
     assert far.message == "unknown index 'zzz'"
     assert far.hint == "known: none yet"

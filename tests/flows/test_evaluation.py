@@ -53,9 +53,10 @@ class Watcher:
         self.stop_after = stop_after
         self.results: list[Result] = []
         self.counts: tuple[int, int] | None = None
+        self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        pass
+        self.notes.append(text)
 
     def indexing(self, progress: BuildProgress) -> None:
         pass
@@ -376,6 +377,30 @@ def test_labels_for_adaptive_rag_need_all_three_ways(world: World):
     labels = read_labels(world.folder / "three").questions
     # No way is right about q4, which is no multi-hop question by its set.
     assert [q.simplest for q in sorted(labels, key=lambda q: q.id)] == ["always", "always", "never", "always"]
+
+
+def test_few_labels_with_a_popularity_are_told(world: World):
+    known = [{**question, "meta": {"s_pop": 100}} for question in QUESTIONS]
+    world.data.write_text("".join(json.dumps(q) + "\n" for q in known), encoding="utf-8")
+    world.evaluate("never,always")
+    other = {**known[0], "id": "other", "question": "Again: Who lit it?"}
+    world.data.write_text(json.dumps(other) + "\n", encoding="utf-8")
+    plan = world.plan("popularity,skr-knn", out="routed")
+    labelled = with_overrides(plan.settings, {"ask.labels": (world.folder / "run", "--labels")})
+    watcher = Watcher()
+    evaluate(replace(plan, settings=labelled), watcher, resume=False)
+    assert [note for note in watcher.notes if "popularity" in note] == [
+        "warning: popularity sets its limits by 4 labelled questions with a known popularity: with fewer than 40 they "
+        "are mostly chance"
+    ]
+
+
+def test_a_folder_that_holds_another_grid_is_told(world: World):
+    world.evaluate("never", cells=planning.parse_grid(["top_k=1,2"]))
+    watcher = Watcher()
+    run = world.evaluate("never", cells=planning.parse_grid(["top_k=1,3"]), resume=True, watcher=watcher)
+    assert [cell.name for cell in run.manifest.cells] == ["top_k=1", "top_k=2", "top_k=3"]
+    assert watcher.notes[0] == f"{world.folder / 'run'} also holds answers of top_k=2, which stay"
 
 
 def test_labels_come_from_one_cell_and_the_first_line_of_a_question(world: World):
