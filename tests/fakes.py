@@ -28,6 +28,8 @@ class Reply:
 
     tokens: tuple[Token, ...]
     stop_reason: StopReason = "end"
+    states: tuple[float, ...] = ()
+    """What each layer has, where its states are asked for."""
     cancel_at: int | None = None
     """The person stops the run when this token is due; 0 is during the prefill."""
 
@@ -38,13 +40,14 @@ def reply(
     logprob: float | Sequence[float] = -0.1,
     entropy: float | Sequence[float] = 0.2,
     stop_reason: StopReason = "end",
+    states: Sequence[float] = (),
     cancel_at: int | None = None,
 ) -> Reply:
     """Make a reply of one token per word; numbers are one for all tokens or one for each."""
     words = _WORDS.findall(text)
     logprobs, entropies = _spread(logprob, len(words)), _spread(entropy, len(words))
     tokens = tuple(scripted_token(*numbers) for numbers in zip(words, logprobs, entropies, strict=True))
-    return Reply(tokens=tokens, stop_reason=stop_reason, cancel_at=cancel_at)
+    return Reply(tokens=tokens, stop_reason=stop_reason, states=tuple(states), cancel_at=cancel_at)
 
 
 def scripted_token(text: str, logprob: float, entropy: float) -> Token:
@@ -63,6 +66,7 @@ class ScriptedCall:
     max_tokens: int
     stop: tuple[str, ...]
     max_sentences: int = 0
+    states: tuple[int, ...] = ()
     generation: Generation | None = None
 
 
@@ -79,8 +83,10 @@ class ScriptedModel:
     calls: list[ScriptedCall] = field(default_factory=list)
     is_closed: bool = False
     gives_attention: bool = True
+    gives_states: bool = False
     attended: list[tuple[Prompt, tuple[int, ...]]] = field(default_factory=list)
     """The calls of `attend`."""
+    _read: list[tuple[str, tuple[float, ...]]] = field(default_factory=list)
     _paid: list[tuple[str, Mapping[str, float]]] = field(default_factory=list)
     _rules: list[tuple[str, Reply]] = field(default_factory=list)
     _queue: deque[Reply] = field(default_factory=deque)
@@ -117,7 +123,9 @@ class ScriptedModel:
             gpu_reason="a script needs no GPU",
             layer_count=2,
             capabilities=frozenset(
-                {"text", "logprobs", "entropy"} | ({"attention"} if self.gives_attention else set())
+                {"text", "logprobs", "entropy"}
+                | ({"attention"} if self.gives_attention else set())
+                | ({"states"} if self.gives_states else set())
             ),
         )
 
@@ -141,11 +149,17 @@ class ScriptedModel:
         max_sentences: int = 0,
         states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
-        assert not states, "a strategy asks only for what the model gives"
+        assert self.gives_states or not states, "a strategy asks only for what the model gives"
         if len(prompt) + max_tokens > self.context_length:
             raise QueryTooLong(f"{len(prompt)} + {max_tokens} tokens do not fit {self.context_length}")
         answer = self._reply_to(prompt)
-        call = ScriptedCall(prompt=prompt, max_tokens=max_tokens, stop=tuple(stop), max_sentences=max_sentences)
+        call = ScriptedCall(
+            prompt=prompt,
+            max_tokens=max_tokens,
+            stop=tuple(stop),
+            max_sentences=max_sentences,
+            states=tuple(states),
+        )
         self.calls.append(call)
         self._is_cancelled = False
         return self._generate(call, answer)
@@ -190,6 +204,20 @@ class ScriptedModel:
         later = np.tril(among, k=-1)
         return Attention(rows=rows, first_row=first_row, received=among.max(axis=0), received_later=later.max(axis=0))
 
+    def reads(self, words: str, state: Sequence[float]) -> ScriptedModel:
+        """Give each layer this state at the end of every prompt that contains the words."""
+        self._read.append((words, tuple(state)))
+        return self
+
+    def prompt_states(self, prompt: Prompt, layers: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        assert self.gives_states, "a strategy asks only for what the model gives"
+        if len(prompt) + 1 > self.context_length:
+            raise QueryTooLong(f"{len(prompt)} tokens do not fit {self.context_length}")
+        found = next((state for words, state in self._read if words in prompt.text), None)
+        assert found is not None, f"the script holds no state after: {prompt.text}"
+        self._cached = prompt.token_ids
+        return dict.fromkeys(layers, found)
+
     def forget(self) -> None:
         self._cached = ()
 
@@ -230,6 +258,7 @@ class ScriptedModel:
             stop_reason="stop" if cutter.stopped else "length" if is_cut else answer.stop_reason,
             prompt_tokens=len(call.prompt),
             reused_tokens=reused,
+            states=dict.fromkeys(call.states, answer.states) if answer.states else {},
         )
         return call.generation
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SECONDS = struct.Struct("<d")
-Kind = Literal["generation", "labels", "query_vector", "chunk_vector", "hits"]
+Kind = Literal["generation", "labels", "query_vector", "chunk_vector", "hits", "states"]
 _WAIT_S = 60.0
 
 

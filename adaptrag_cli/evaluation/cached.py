@@ -8,7 +8,7 @@ run on its own would reuse them. Texts that are decoded in one batch are each ch
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -156,6 +156,20 @@ class CachedModel:
         """What tokens attend to, computed anew each time."""
         self._previous = (*prompt.token_ids, *continuation)
         return self._model.attend(prompt, continuation, layer=layer)
+
+    def prompt_states(self, prompt: Prompt, layers: Sequence[int]) -> Mapping[int, tuple[float, ...]]:
+        """States of a prompt's last token, remembered or new."""
+        key = digest(*self._identity, prompt.token_ids, "prompt_states", *layers)
+        self._previous = prompt.token_ids
+        remembered = _decoded(self._cache.get("states", key), tuple[float, dict[int, tuple[float, ...]]])
+        if remembered is not None:
+            seconds, known = remembered
+            self._clock.charge(seconds)
+            return known
+        started = time.monotonic()
+        states = dict(self._model.prompt_states(prompt, layers))
+        self._cache.put("states", key, msgspec.msgpack.encode((time.monotonic() - started, states)))
+        return states
 
     def forget(self) -> None:
         self._model.forget()

@@ -183,6 +183,17 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def prompt_states(self, prompt: Prompt, layers: Sequence[int]) -> Mapping[int, tuple[float, ...]]:
+        """Evaluate a prompt once, and give the residual state after each layer (-1: the last) of its last token.
+
+        Raises:
+            MissingCapability: the model does not list `states` among its capabilities.
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+            ModelError: the backend refuses.
+        """
+        ...
+
     def forget(self) -> None:
         """Empty the KV cache, so that the next prompt costs what it costs alone."""
         ...

@@ -178,6 +178,24 @@ class NativeContext:
         self.prefill(token_ids, sequence, most_reused=first_row, around_part=around_part)
         return reader.result()
 
+    def prompt_states(
+        self, token_ids: Sequence[int], layers: Sequence[int], sequence: int = 0
+    ) -> dict[int, NDArray[np.float32]]:
+        """Evaluate a prompt, and return the state of its last token after some layers, each of shape (width,).
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses, or computes no such state.
+        """
+        from adaptrag_cli.models.signals import NodeReader, state_name  # numpy
+
+        reader = NodeReader([state_name(layer) for layer in layers])
+        watch, last = self._require_watch(), len(token_ids)
+        self.prefill(
+            token_ids, sequence, around_part=lambda _, end: reader.read(watch) if end == last else nullcontext()
+        )
+        return {layer: reader.last_row(state_name(layer), self.width) for layer in layers}
+
     def watch_text(self, token_ids: Sequence[int], names: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """Evaluate a text of at most `PART` tokens alone in the first sequence, as if all its logits were wanted.
 

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING
 from adaptrag_cli.errors import ModelError, RunCancelled
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from adaptrag_cli.models.base import Attention
     from adaptrag_cli.models.context import NativeContext
     from adaptrag_cli.models.logits import TokenStatistics
@@ -89,6 +92,19 @@ class LockStep:
         self.require_running(sequence)
         with self._failing((sequence,)):
             return self._context.attend(token_ids, first_row=first_row, layer=layer, sequence=sequence)
+
+    def prompt_states(
+        self, sequence: int, token_ids: Sequence[int], layers: Sequence[int]
+    ) -> dict[int, NDArray[np.float32]]:
+        """Evaluate the prompt of an open text alone, and return the state of its last token after some layers.
+
+        Raises:
+            RunCancelled: the stop flag was set.
+            ModelError: llama.cpp refuses, or computes no such state.
+        """
+        self.require_running(sequence)
+        with self._failing((sequence,)):
+            return self._context.prompt_states(token_ids, layers, sequence)
 
     def follow(self, sequence: int, token_id: int) -> None:
         """The text goes on with this token: evaluate it with the next batch."""

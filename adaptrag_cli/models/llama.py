@@ -262,6 +262,25 @@ class LlamaModel:
             for each in {sequence, self._sequence}:
                 self._decoding.end(each)
 
+    def prompt_states(self, prompt: Prompt, layers: Sequence[int]) -> dict[int, tuple[float, ...]]:
+        """Evaluate a prompt, and give the states of its last token; a text that follows it takes it from the cache.
+
+        Raises:
+            MissingCapability: the model does not list `states` among its capabilities.
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+            ModelError: llama.cpp refuses.
+        """
+        numbers = {layer: self._layer(layer) for layer in layers}
+        self._require_capability("states")
+        self._require_room(prompt, 1)
+        self._open_call()
+        try:
+            states = self._decoding.prompt_states(self._sequence, prompt.token_ids, sorted(set(numbers.values())))
+        finally:
+            self._decoding.end(self._sequence)
+        return {layer: tuple(states[number].tolist()) for layer, number in numbers.items()}
+
     def forget(self) -> None:
         """Empty this sequence's KV cache; a generation in progress is over."""
         self._require_open()

@@ -114,6 +114,18 @@ class NodeReader:
             raise ModelError(f"llama.cpp does not compute {name} for {n_rows} tokens", "choose another model")
         return np.concatenate(values).reshape(n_rows, size // n_rows)
 
+    def last_row(self, name: str, width: int) -> NDArray[np.float32]:
+        """The values of a node for the last token, whether or not the others were computed, shape (width,).
+
+        Raises:
+            ModelError: they were not computed, or not for tokens of this width.
+        """
+        values = self._values[name]
+        size = sum(map(len, values))
+        if size == 0 or size % width:
+            raise ModelError(f"llama.cpp does not compute {name} of {width} numbers", "choose another model")
+        return values[-1][-width:]
+
     def _read(self, name: str, node: Node) -> None:
         self._values[name].append(node.read(0, node.size))
 

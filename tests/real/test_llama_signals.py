@@ -200,6 +200,38 @@ def test_states_of_several_lanes_are_those_of_one_by_one(lanes: tuple[LlamaModel
             assert finish(run).states == alone[i].states
 
 
+def test_states_of_a_prompt_are_those_of_its_last_token(lanes: tuple[LlamaModel, ...]):
+    model = lanes[-1]
+    layers = {0: 0, 5: 5, -1: model.info.layer_count - 1}
+    for question in QUESTIONS:
+        prompt = model.build_prompt(question)
+        states = model.prompt_states(prompt, tuple(layers))
+        values = model._context.watch_text(prompt.token_ids, [state_name(i) for i in layers.values()])
+        assert list(states) == list(layers)
+        for asked, layer in layers.items():
+            assert cosine(states[asked], values[state_name(layer)][-1]) > 0.999, asked
+
+
+def test_a_prompt_whose_states_were_read_is_reused_by_the_text_that_follows(lanes: tuple[LlamaModel, ...]):
+    model = lanes[0]
+    prompt = model.build_prompt(PASSAGE + "When does it leave?")
+    model.forget()
+    expected = finish(model.generate(prompt, max_tokens=6))
+    model.forget()
+    first = model.prompt_states(prompt, (3, 7))
+    generation = finish(model.generate(prompt, max_tokens=6))
+    assert generation.tokens == expected.tokens
+    assert generation.reused_tokens > len(prompt) - 16
+    assert model.prompt_states(prompt, (3, 7)) == first, "whatever is in the cache"
+
+
+def test_an_evaluation_remembers_the_states_of_a_prompt(tiny: LlamaModel, tmp_path: Path):
+    model = CachedModel(tiny, EvaluationCache(tmp_path / "cache.sqlite"), WorkClock())
+    prompt = model.build_prompt(QUESTIONS[0])
+    assert model.prompt_states(prompt, (3,)) == tiny.prompt_states(prompt, (3,)) == model.prompt_states(prompt, (3,))
+    assert list(model.prompt_states(prompt, (4,))) == [4]
+
+
 def test_a_text_of_one_token_has_no_states(tiny: LlamaModel):
     assert finish(tiny.generate(tiny.build_prompt(QUESTIONS[0]), max_tokens=1, states=(3,))).states == {}
 
@@ -230,6 +262,8 @@ def test_a_model_without_signals_refuses_them(without: LlamaModel):
         without.attend(prompt, (1, 2))
     with pytest.raises(MissingCapability, match="model 'small' gives no states"):
         without.generate(prompt, max_tokens=2, states=(0,))
+    with pytest.raises(MissingCapability, match="model 'small' gives no states"):
+        without.prompt_states(prompt, (0,))
 
 
 def test_what_makes_no_sense_is_refused(tiny: LlamaModel):
