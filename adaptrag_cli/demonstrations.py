@@ -1,8 +1,9 @@
 """Worked examples of answering step by step, written for this project (METHODS 13.13).
 
-They stand before every question, so their part of a prompt is evaluated once and then comes from the KV cache. Two to
-three short sentences each, as the methods that look up between sentences need them; comparisons, chains of two facts
-and yes or no questions, as the question sets ask them.
+They stand before every question, so their part of a prompt is evaluated once and then comes from the KV cache. Chains
+of thought have two to three short sentences each, as the methods that look up between sentences need them; narratives
+have one or two steps each (METHODS 9.1), of which half know their answer and half look it up. Comparisons, chains of two
+facts and yes or no questions, as the question sets ask them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,26 @@ class Demonstration:
 
     question: str
     reasoning: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowUp:
+    """A step of a worked narrative."""
+
+    question: str
+    answer: str
+    passage: str
+    """What a search finds for it, title first."""
+    is_looked_up: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowUps:
+    """A question, the steps that answer it, and the answer."""
+
+    question: str
+    steps: tuple[FollowUp, ...]
+    answer: str
 
 
 REASONING: tuple[Demonstration, ...] = (
@@ -58,3 +79,99 @@ REASONING: tuple[Demonstration, ...] = (
         reasoning="A spider has eight legs. Two spiders have twice as many, which is sixteen. So the answer is 16.",
     ),
 )
+
+
+FOLLOW_UPS: tuple[FollowUps, ...] = (
+    FollowUps(
+        question="Who designed the opera house in the capital of Norway?",
+        steps=(
+            FollowUp(
+                question="What is the capital of Norway?",
+                answer="Oslo",
+                passage="Norway: Norway is a country in northern Europe. Its capital and largest city is Oslo.",
+            ),
+            FollowUp(
+                question="Who designed the opera house in Oslo?",
+                answer="Snøhetta",
+                passage="Oslo Opera House: The house was designed by the office Snøhetta and was opened in 2008.",
+                is_looked_up=True,
+            ),
+        ),
+        answer="Snøhetta",
+    ),
+    FollowUps(
+        question="Which language is spoken in the country where the painter Anna Ancher was born?",
+        steps=(
+            FollowUp(
+                question="In which country was the painter Anna Ancher born?",
+                answer="Denmark",
+                passage="Anna Ancher: Anna Ancher (1859-1935) was a painter, born at Skagen in Denmark.",
+                is_looked_up=True,
+            ),
+            FollowUp(
+                question="Which language is spoken in Denmark?",
+                answer="Danish",
+                passage="Denmark: The language of nearly all people in Denmark is Danish.",
+            ),
+        ),
+        answer="Danish",
+    ),
+    FollowUps(
+        question="Who was born first, Galileo Galilei or Wolfgang Amadeus Mozart?",
+        steps=(
+            FollowUp(
+                question="When was Galileo Galilei born?",
+                answer="1564",
+                passage="Galileo Galilei: Galileo Galilei (1564-1642) was an Italian astronomer, born in Pisa.",
+            ),
+            FollowUp(
+                question="When was Wolfgang Amadeus Mozart born?",
+                answer="1756",
+                passage="Wolfgang Amadeus Mozart: Mozart (1756-1791) was a composer, born in Salzburg.",
+            ),
+        ),
+        answer="Galileo Galilei",
+    ),
+    FollowUps(
+        question="Did the composers Niels Gade and Franz Berwald come from the same country?",
+        steps=(
+            FollowUp(
+                question="Which country did the composer Niels Gade come from?",
+                answer="Denmark",
+                passage="Niels Gade: Niels Gade (1817-1890) was a Danish composer, born in Copenhagen.",
+                is_looked_up=True,
+            ),
+            FollowUp(
+                question="Which country did the composer Franz Berwald come from?",
+                answer="Sweden",
+                passage="Franz Berwald: Franz Berwald (1796-1868) was a Swedish composer, born in Stockholm.",
+                is_looked_up=True,
+            ),
+        ),
+        answer="no",
+    ),
+    FollowUps(
+        question="What is the chemical symbol of gold?",
+        steps=(
+            FollowUp(
+                question="What is the chemical symbol of gold?",
+                answer="Au",
+                passage="Gold: Gold is a chemical element with the symbol Au and the atomic number 79.",
+            ),
+        ),
+        answer="Au",
+    ),
+    FollowUps(
+        question="In which year was the funicular up the mountain Fløyen in Bergen opened?",
+        steps=(
+            FollowUp(
+                question="In which year was the funicular up the mountain Fløyen in Bergen opened?",
+                answer="1918",
+                passage="Fløibanen: Fløibanen is a funicular in Bergen that runs up Fløyen. It was opened in 1918.",
+                is_looked_up=True,
+            ),
+        ),
+        answer="1918",
+    ),
+)
+"""Narratives whose steps are half known and half looked up; most people know the former and not the latter."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adaptrag_cli.demonstrations import REASONING
+from adaptrag_cli.answers import ANSWER_MARKER, SO_THE_ANSWER_IS
+from adaptrag_cli.demonstrations import REASONING, Demonstration
+
+RATIONALE_MARKER = "Rationale:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +143,41 @@ def reasoning(query: str, passages: Sequence[Passage], examples: int) -> str:
     return f"{_STEP_BY_STEP}\n\n{shown}\n\n{context}Question: {query}"
 
 
+def follow_ups(
+    query: str, examples: Sequence[str] = (), *, from_memory: bool = True, from_documents: bool = True
+) -> str:
+    """Ask for a narrative of steps, after worked ones where there are any (DeepRAG, A.2; the wording is ours).
+
+    Each step may be answered from both sources, or from the one that is left. The model's turn is the narrative.
+    """
+    how = "as the examples do" if examples else "step by step"
+    ways = {
+        (True, True): f"{_ANSWER_WHAT_YOU_KNOW} {_SEARCH_FOR_THE_REST}",
+        (True, False): "Answer each from what you know.",
+        (False, True): _SEARCH_FOR_ALL,
+    }[from_memory, from_documents]
+    asked = f"Answer the question below {how}. {_ONE_AT_A_TIME} {ways} {_END_THE_STEPS}"
+    return "\n\n".join([asked, *examples, f"Question: {query}"])
+
+
+def rationale(query: str, passages: Sequence[Passage], examples: int) -> str:
+    """Ask for a rationale and an answer after worked examples, with passages where there are any (Probing-RAG, Tab. 7).
+
+    The form is the paper's, the wording and the examples are ours. The passages stand behind the examples, so that the
+    KV cache serves all prompts. The model's own turn begins with `RATIONALE_MARKER`.
+    """
+    shown = "\n\n".join(_with_rationale(demonstration) for demonstration in REASONING[:examples])
+    numbered = "\n".join(f"[{i}] {str(passage).replace(chr(10), ' ')}" for i, passage in enumerate(passages, start=1))
+    context = f"Passages:\n{numbered}\n\n" if passages else ""
+    return f"{_RATIONALE_FIRST}\n\n{shown}\n\n{context}Question: {query}"
+
+
+def _with_rationale(demonstration: Demonstration) -> str:
+    rationale, _, conclusion = demonstration.reasoning.partition(SO_THE_ANSWER_IS)
+    answer = conclusion.strip().removesuffix(".")
+    return f"Question: {demonstration.question}\n{RATIONALE_MARKER} {rationale}\n{ANSWER_MARKER} {answer}"
+
+
 def question_about(query: str, written: str, term: str) -> str:
     """Ask for a question whose answer is an unsure part of what was written (FLARE 3.2.2; wording is ours)."""
     return (
@@ -159,6 +197,24 @@ def _questions(examples: Sequence[tuple[str, str]]) -> str:
 _STEP_BY_STEP = (
     "Answer the last question as the examples do: think step by step in short sentences, and end with "
     '"So the answer is ...".'
+)
+_ONE_AT_A_TIME = (
+    'Break it into simple questions and settle them one at a time: write each after "Follow up:", and its answer after '
+    '"Intermediate answer:".'
+)
+_ANSWER_WHAT_YOU_KNOW = "Where you know the answer, give it at once."
+_SEARCH_FOR_THE_REST = (
+    'Where you do not, first write "Let\'s search the question in Wikipedia.", and then answer from the passages that '
+    "are shown to you."
+)
+_SEARCH_FOR_ALL = (
+    'Before each answer write "Let\'s search the question in Wikipedia.", and then answer from the passages that are '
+    "shown to you."
+)
+_END_THE_STEPS = 'When nothing is left to ask, write "So the final answer is:" and the answer in a few words.'
+_RATIONALE_FIRST = (
+    "Answer the last question as the examples do: one line with a rationale of a few short sentences, then one line "
+    "with the answer in a few words. Use the passages if there are any and they help."
 )
 _USE_THE_PASSAGES = "Use the passages if they help and continue the answer in the same form."
 _QUERY2DOC_EXAMPLES = (
