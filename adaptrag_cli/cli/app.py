@@ -17,6 +17,7 @@ from adaptrag_cli.cli.eval import eval_app
 from adaptrag_cli.cli.index import index, indexes_app
 from adaptrag_cli.cli.models import models_app
 from adaptrag_cli.cli.report import report
+from adaptrag_cli.cli.strategies import strategies
 from adaptrag_cli.cli.tui import tui
 
 _ASKING = "Ask"
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.command("ask", rich_help_panel=_ASKING)(ask)
 app.command("tui", rich_help_panel=_ASKING)(tui)
 app.command("replay", rich_help_panel=_ASKING)(replay)
+app.command("strategies", rich_help_panel=_ASKING)(strategies)
 app.command("demo", rich_help_panel=_ASKING)(demo)
 app.command("index", rich_help_panel=_PREPARING)(index)
 app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)

@@ -13,7 +13,7 @@ from adaptrag_cli import __version__
 from adaptrag_cli.errors import ExitCode
 
 COMMANDS = {
-    "Ask": ["ask", "tui", "replay", "demo"],
+    "Ask": ["ask", "tui", "replay", "strategies", "demo"],
     "Prepare": ["index", "indexes", "models"],
     "Measure": ["calibrate", "report", "eval"],
     "Check": ["doctor", "config"],
