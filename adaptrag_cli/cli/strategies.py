@@ -55,7 +55,9 @@ def _print_one(strategy: Strategy) -> None:
 
 
 def _options(strategy: Strategy) -> dict[str, str | int | float | bool]:
-    return {name: getattr(strategy.defaults, name) for name in sorted(strategy.uses) if hasattr(strategy.defaults, name)}
+    return {
+        name: getattr(strategy.defaults, name) for name in sorted(strategy.uses) if hasattr(strategy.defaults, name)
+    }
 
 
 def _document(strategy: Strategy) -> dict[str, object]:
