@@ -2,8 +2,8 @@
 
 They stand before every question, so their part of a prompt is evaluated once and then comes from the KV cache. Chains
 of thought have two to three short sentences each, as the methods that look up between sentences need them; narratives
-have one or two steps each (METHODS 9.1), of which half know their answer and half look it up. Comparisons, chains of two
-facts and yes or no questions, as the question sets ask them.
+have one or two steps each (METHODS 9.1), of which half know their answer and half look it up. Comparisons, chains of
+two facts and yes or no questions, as the question sets ask them.
 """
 
 from __future__ import annotations
