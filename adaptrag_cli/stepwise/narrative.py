@@ -9,8 +9,8 @@
     Intermediate answer: <answer>
     So the final answer is: <answer>
 
-A marker counts where a line begins with it, and nowhere else: the paper's code looks for `Let` anywhere, which stands in
-sub-queries about "Let It Be" or Letterman.
+A marker counts where a line begins with it, and nowhere else: the paper's code looks for `Let` anywhere, which also
+stands in sub-queries about "Let It Be" or Letterman.
 """
 
 from __future__ import annotations
