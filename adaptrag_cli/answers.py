@@ -47,6 +47,12 @@ def concludes(reasoning: str) -> bool:
     return _ANSWER_IS.search(reasoning) is not None
 
 
+def before_answer(rationale: str) -> str:
+    """What stands before the first "Answer:"; all of it where there is none."""
+    found = _ANSWER_MARKED.search(rationale)
+    return rationale[: found.start()] if found else rationale
+
+
 def marked_answer(rationale: str, completion: str = "") -> str:
     """What stands behind the first "Answer:" on its line, freed of a closing full stop (METHODS 8).
 
@@ -65,9 +71,8 @@ def final_answer(line: str, completion: str = "") -> str:
     written after the steps had been ended by it.
     """
     found = _FINAL_ANSWER.search(line)
-    text = found[1].strip() if found else ""
-    first_line = (text or completion.strip()).split("\n", 1)[0].strip()
-    return first_line.removesuffix(".").strip()
+    told = found[1].strip().removesuffix(".").strip() if found else ""
+    return told or completion.strip().split("\n", 1)[0].strip().removesuffix(".").strip()
 
 
 def token_f1(first: str, second: str) -> float:

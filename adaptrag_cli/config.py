@@ -50,8 +50,14 @@ ContextPolicy = Literal["discard", "replace", "accumulate"]
 CONTEXT_POLICIES: tuple[ContextPolicy, ...] = get_args(ContextPolicy)
 QueryForm = Literal["masked", "written", "sentence"]
 QUERY_FORMS: tuple[QueryForm, ...] = get_args(QueryForm)
+Decision = Literal["logits", "probabilities"]
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+ProbeQuery = Literal["text", "literal", "question"]
+PROBE_QUERIES: tuple[ProbeQuery, ...] = get_args(ProbeQuery)
 Reader = Literal["none", "direct", "reasoned"]
 READERS: tuple[Reader, ...] = get_args(Reader)
+Sources = Literal["both", "memory", "documents"]
+SOURCES: tuple[Sources, ...] = get_args(Sources)
 Style = Literal["short", "cited"]
 STYLES: tuple[Style, ...] = get_args(Style)
 
@@ -64,6 +70,7 @@ Name = Annotated[str, Meta(min_length=1, description="a name or a path")]
 IndexName = Annotated[str, Meta(min_length=1, description="a name")]
 Folder = Annotated[Path, Meta(description="a path")]
 Switch = Annotated[bool, Meta(description="true or false")]
+Count = Annotated[int, Meta(ge=0, le=10_000, description="a whole number from 0 to 10000")]
 AtLeastOne = Annotated[int, Meta(ge=1, le=10_000, description="a whole number from 1 to 10000")]
 GpuLayers = Annotated[str, Meta(pattern=r"^(auto|all|[0-9]{1,4})\Z", description="auto, all or a whole number from 0")]
 ContextLength = Annotated[int, Meta(ge=256, le=1 << 20, description="a whole number of tokens from 256 to 1048576")]
@@ -81,7 +88,11 @@ SmoothingSetting = Annotated[Smoothing, _one_of(SMOOTHINGS)]
 DifferenceSetting = Annotated[Difference, _one_of(DIFFERENCES)]
 ContextPolicySetting = Annotated[ContextPolicy, _one_of(CONTEXT_POLICIES)]
 QueryFormSetting = Annotated[QueryForm, _one_of(QUERY_FORMS)]
+DecisionSetting = Annotated[Decision, _one_of(DECISIONS)]
+ProbeQuerySetting = Annotated[ProbeQuery, _one_of(PROBE_QUERIES)]
+Theta = Annotated[float, Meta(description="a number")]
 ReaderSetting = Annotated[Reader, _one_of(READERS)]
+SourcesSetting = Annotated[Sources, _one_of(SOURCES)]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", description="a date such as 2026-01-31")]
 
@@ -146,10 +157,17 @@ class AskSettings:
     difference: DifferenceSetting | None = None
     context_policy: ContextPolicySetting | None = None
     query_form: QueryFormSetting | None = None
+    prober: IndexName | None = None
+    """None means the newest one of the answer model."""
+    theta: Theta | None = None
+    decision: DecisionSetting | None = None
+    probe_query: ProbeQuerySetting | None = None
     reader: ReaderSetting | None = None
+    sources: SourcesSetting | None = None
     stride: AtLeastOne | None = None
-    examples: AtLeastOne | None = None
+    examples: Count | None = None
     max_retrievals: AtLeastOne | None = None
+    max_steps: AtLeastOne | None = None
     today: Day | None = None
     peek: Switch = True
 
@@ -184,10 +202,16 @@ UNSET_MEANS: Mapping[str, str] = {
     "ask.difference": "the strategy's own",
     "ask.context_policy": "the strategy's own",
     "ask.query_form": "the strategy's own",
+    "ask.prober": "the newest one of the answer model",
+    "ask.theta": "the strategy's own",
+    "ask.decision": "the strategy's own",
+    "ask.probe_query": "the strategy's own",
     "ask.reader": "the strategy's own",
+    "ask.sources": "the strategy's own",
     "ask.stride": "the strategy's own",
     "ask.examples": "the strategy's own",
     "ask.max_retrievals": "the strategy's own",
+    "ask.max_steps": "the strategy's own",
     "ask.today": "the date of the day",
 }
 """What None stands for, by dotted name."""

@@ -140,7 +140,8 @@ def reasoning(query: str, passages: Sequence[Passage], examples: int) -> str:
     shown = "\n\n".join(f"Question: {d.question}\nAnswer: {d.reasoning}" for d in REASONING[:examples])
     numbered = "\n".join(f"[{i}] {str(passage).replace(chr(10), ' ')}" for i, passage in enumerate(passages, start=1))
     context = f"Context:\n{numbered}\n{_USE_THE_PASSAGES}\n\n" if passages else ""
-    return f"{_STEP_BY_STEP}\n\n{shown}\n\n{context}Question: {query}"
+    asked = _STEP_BY_STEP if shown else _WITHOUT_EXAMPLES
+    return "\n\n".join(filter(None, (asked, shown, f"{context}Question: {query}")))
 
 
 def follow_ups(
@@ -198,6 +199,7 @@ _STEP_BY_STEP = (
     "Answer the last question as the examples do: think step by step in short sentences, and end with "
     '"So the answer is ...".'
 )
+_WITHOUT_EXAMPLES = 'Answer the question: think step by step in short sentences, and end with "So the answer is ...".'
 _ONE_AT_A_TIME = (
     'Break it into simple questions and settle them one at a time: write each after "Follow up:", and its answer after '
     '"Intermediate answer:".'

@@ -108,6 +108,21 @@ Floor = Annotated[
     float | None,
     typer.Option(metavar="P", help="dtr+verify: no answer less likely right than this.", rich_help_panel=SINGLE),
 ]
+ProberOption = Annotated[
+    str | None,
+    typer.Option("--prober", metavar="NAME", help="probing, uar: else the model's newest.", rich_help_panel=SINGLE),
+]
+Theta = Annotated[
+    float | None, typer.Option(metavar="X", help="probing, uar: the higher, the more look-ups.", rich_help_panel=SINGLE)
+]
+DecisionOption = Annotated[
+    str | None,
+    typer.Option("--decision", help=f"probing, uar: add up {allowed_for('ask.decision')}.", rich_help_panel=SINGLE),
+]
+ProbeQueryOption = Annotated[
+    str | None,
+    typer.Option("--probe-query", help=f"probing: query {allowed_for('ask.probe_query')}.", rich_help_panel=SINGLE),
+]
 Trigger = Annotated[
     float | None,
     typer.Option(metavar="X", help="etc, dragin, flare: look up from this value on.", rich_help_panel=WHILE_WRITING),
@@ -140,6 +155,10 @@ ReaderOption = Annotated[
     str | None,
     typer.Option("--reader", help=f"ircot: {allowed_for('ask.reader')}.", rich_help_panel=WHILE_WRITING),
 ]
+SourcesOption = Annotated[
+    str | None,
+    typer.Option("--sources", help=f"deeprag: {allowed_for('ask.sources')}.", rich_help_panel=WHILE_WRITING),
+]
 Stride = Annotated[
     int | None, typer.Option(metavar="N", help="ralm: tokens between look-ups.", rich_help_panel=WHILE_WRITING)
 ]
@@ -148,6 +167,12 @@ Examples = Annotated[
 ]
 MaxRetrievals = Annotated[
     int | None, typer.Option(metavar="N", help="Most look-ups of one question.", rich_help_panel=WHILE_WRITING)
+]
+MaxSteps = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="deeprag, iterdrag, auto-rag, search-o1: most steps.", rich_help_panel=WHILE_WRITING
+    ),
 ]
 Today = Annotated[
     str | None, typer.Option(metavar="DATE", help="taare: the date that the judge is told.", rich_help_panel=SINGLE)
@@ -215,6 +240,10 @@ _SETTINGS = {
     "neighbours": "ask.neighbours",
     "labels": "ask.labels",
     "floor": "ask.floor",
+    "prober": "ask.prober",
+    "theta": "ask.theta",
+    "decision": "ask.decision",
+    "probe_query": "ask.probe_query",
     "trigger": "ask.trigger",
     "mode": "ask.mode",
     "smoothing": "ask.smoothing",
@@ -222,9 +251,11 @@ _SETTINGS = {
     "context_policy": "ask.context_policy",
     "query_form": "ask.query_form",
     "reader": "ask.reader",
+    "sources": "ask.sources",
     "stride": "ask.stride",
     "examples": "ask.examples",
     "max_retrievals": "ask.max_retrievals",
+    "max_steps": "ask.max_steps",
     "today": "ask.today",
     "index": "index.name",
     "index_dir": "index.dir",

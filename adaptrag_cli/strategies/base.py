@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from adaptrag_cli.calibration import Calibrated, FittedVerifier
 from adaptrag_cli.config import (
@@ -16,14 +16,17 @@ from adaptrag_cli.config import (
     AisScore,
     AskSettings,
     ContextPolicy,
+    Decision,
     Difference,
     Mode,
+    ProbeQuery,
     QueryForm,
     Reader,
     RetrieverName,
     SearchPaths,
     Selection,
     Smoothing,
+    Sources,
     Style,
 )
 from adaptrag_cli.errors import ConfigError, MissingCapability, UnknownName
@@ -46,6 +49,9 @@ from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.models.base import Generation, LanguageModel, Reranker, Token
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.table import TABLE
+
+if TYPE_CHECKING:
+    from adaptrag_cli.probing.prober import Prober, ProberKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +94,26 @@ class Options:
     """What becomes of the chunks of a look-up: they serve one sentence, until the next look-up, or to the end."""
     query_form: QueryForm = "masked"
     """FLARE's query: the sentence without its unsure words, a question that the model writes, or the whole sentence."""
+    prober: str = ""
+    """Which networks read the model's states; empty means the newest ones of the answer model."""
+    theta: float = 0.0
+    """Added to what speaks for a look-up (METHODS 8)."""
+    decision: Decision = "logits"
+    """What the probers' layers add up: logits (the paper), or probabilities (its released code)."""
+    probe_query: ProbeQuery = "text"
+    """What `probing` searches for: question, rationale and answer; with the passages read before; or the question."""
     reader: Reader = "none"
     """Who answers after the reasoning: nobody (its conclusion stands), or one more call over all chunks (IRCoT)."""
+    sources: Sources = "both"
+    """What steps are answered from: memory or documents as each step decides, or one of them always (DeepRAG)."""
     stride: int = 16
     """Tokens between two look-ups (In-Context RALM)."""
     examples: int = 8
     """Worked examples before the question."""
     max_retrievals: int = 5
     """Look-ups of one question; at the last one what is written stands."""
+    max_steps: int = 6
+    """Steps of one question; at the last one the answer is asked for (METHODS 9.2)."""
     mask_below: float = 0.4
     """FLARE leaves words less likely than this out of the query (beta)."""
     query_words: int = 35
@@ -210,6 +228,8 @@ class Resources:
     """What was fitted for this model on this machine."""
     verifier: FittedVerifier | None = None
     """What dtr+verify weighs with: the user's own, else the one measured for the model."""
+    prober: Prober | None = None
+    """The networks that read the model's states; opened only for what asks for them."""
     facts: Mapping[str, Scalar] = field(default_factory=dict)
     """What is known of the question beside its text, such as its subject's popularity."""
 
@@ -296,6 +316,12 @@ def wanted_capabilities(strategy: Strategy) -> frozenset[str]:
     """What a model is to be loaded for: what the strategy needs, and what it `wants` and can do without."""
     wants: frozenset[str] = getattr(strategy, "wants", frozenset())
     return strategy.requires | wants
+
+
+def probed_states(strategy: Strategy) -> ProberKind | None:
+    """Of what a strategy has a prober read the states, which it says as `probes`; None where it has none."""
+    kind: ProberKind | None = getattr(strategy, "probes", None)
+    return kind
 
 
 def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:

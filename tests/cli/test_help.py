@@ -72,7 +72,8 @@ def test_the_flags_of_ask_are_the_documented_ones(command_line):
         "--gate", "--no-gate", "--selection", "--paths", "--agreement", "--agreement-limit", "--exclude-numbers",
         "--include-numbers", "--neighbours", "--labels", "--floor", "--trigger", "--mode", "--smoothing",
         "--difference", "--context-policy", "--query-form", "--reader", "--stride", "--examples", "--max-retrievals",
-        "--today", "--judge-model", "--reranker",
+        "--sources", "--max-steps",
+        "--today", "--judge-model", "--reranker", "--prober", "--theta", "--decision", "--probe-query",
         "--index", "--index-dir", "--model", "--models-dir", "--gpu-layers", "--context-length", "--config",
         "--json", "--trace", "--verbose", "--help",
     }  # fmt: skip
@@ -115,7 +116,7 @@ def complete(*words: str) -> list[str]:
 
 def test_the_shell_completes_commands_strategies_and_models():
     assert complete("rep") == ["replay", "report"]
-    assert complete("ask", "--strategy", "d") == ["dragin", "dpr-ais", "dtr", "dtr+verify"]
+    assert complete("ask", "--strategy", "d") == ["dragin", "deeprag", "dpr-ais", "dtr", "dtr+verify"]
     assert complete("ask", "--model", "smol") == ["smollm2-135m-instruct"]
 
 

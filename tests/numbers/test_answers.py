@@ -113,6 +113,7 @@ def test_what_stands_behind_the_marker(rationale, completion, answer):
         ("  so the final answer is Paris", "", "Paris"),
         ("So the final answer is:", " Paris.\nFollow up: and?", "Paris"),
         ("Follow up: So the final answer is: what?", "Paris", "Paris"),
+        ("So the final answer is: .", "Paris", "Paris"),
         ("Follow up: Who?", "", ""),
     ],
 )
