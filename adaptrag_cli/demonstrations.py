@@ -175,3 +175,59 @@ FOLLOW_UPS: tuple[FollowUps, ...] = (
     ),
 )
 """Narratives whose steps are half known and half looked up; most people know the former and not the latter."""
+
+REFINED_QUERIES: tuple[Demonstration, ...] = (
+    Demonstration(
+        question="Which language is spoken in the country where the painter Anna Ancher was born?",
+        reasoning="Context:\n"
+        "[1] Anna Ancher: Anna Ancher (1859-1935) was a painter, born at Skagen in Denmark.\n"
+        "Thought: Anna Ancher was born in Denmark. The language that is spoken in Denmark is still missing.\n"
+        "Query: language spoken in Denmark\n"
+        "Context:\n"
+        "[1] Denmark: The language of nearly all people in Denmark is Danish.\n"
+        "Thought: Danish is spoken in Denmark. Nothing is missing.\n"
+        "So the final answer is: Danish",
+    ),
+    Demonstration(
+        question="In which year was the funicular up the mountain Fløyen in Bergen opened?",
+        reasoning="Context:\n"
+        "[1] Fløibanen: Fløibanen is a funicular in Bergen that runs up Fløyen. It was opened in 1918.\n"
+        "Thought: The funicular was opened in 1918. Nothing is missing.\n"
+        "So the final answer is: 1918",
+    ),
+    Demonstration(
+        question="Did the composers Niels Gade and Franz Berwald come from the same country?",
+        reasoning="Context:\n"
+        "[1] Niels Gade: Niels Gade (1817-1890) was a Danish composer, born in Copenhagen.\n"
+        "Thought: Niels Gade came from Denmark. The country of Franz Berwald is still missing.\n"
+        "Query: Franz Berwald composer country\n"
+        "Context:\n"
+        "[1] Franz Berwald: Franz Berwald (1796-1868) was a Swedish composer, born in Stockholm.\n"
+        "Thought: Franz Berwald came from Sweden. Nothing is missing.\n"
+        "So the final answer is: no",
+    ),
+)
+"""Passages read, what they tell, and what is searched for next (Auto-RAG)."""
+
+SEARCHES: tuple[Demonstration, ...] = (
+    Demonstration(
+        question="Who designed the opera house in the capital of Norway?",
+        reasoning="The capital of Norway is Oslo. I do not know who designed its opera house. "
+        "<search>architect of the Oslo Opera House</search>\n"
+        "<result>The Oslo Opera House was designed by the office Snøhetta.</result>\n"
+        "So the answer is Snøhetta.",
+    ),
+    Demonstration(
+        question="What is the chemical symbol of gold?",
+        reasoning="The chemical symbol of gold comes from its Latin name, aurum: it is Au. So the answer is Au.",
+    ),
+    Demonstration(
+        question="Did the composers Niels Gade and Franz Berwald come from the same country?",
+        reasoning="I do not know where they came from. <search>Niels Gade composer country</search>\n"
+        "<result>Niels Gade was a Danish composer, born in Copenhagen.</result>\n"
+        "Niels Gade came from Denmark. <search>Franz Berwald composer country</search>\n"
+        "<result>Franz Berwald was a Swedish composer, born in Stockholm.</result>\n"
+        "Denmark and Sweden are not the same country. So the answer is no.",
+    ),
+)
+"""Chains of thought that search where they do not know, and read what was found in few words (Search-o1)."""

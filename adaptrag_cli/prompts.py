@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adaptrag_cli.answers import ANSWER_MARKER, SO_THE_ANSWER_IS
-from adaptrag_cli.demonstrations import REASONING, Demonstration
+from adaptrag_cli.demonstrations import REASONING, REFINED_QUERIES, SEARCHES, Demonstration
 
 RATIONALE_MARKER = "Rationale:"
 
@@ -179,6 +179,32 @@ def _with_rationale(demonstration: Demonstration) -> str:
     return f"Question: {demonstration.question}\n{RATIONALE_MARKER} {rationale}\n{ANSWER_MARKER} {answer}"
 
 
+def refined_queries(query: str, examples: int) -> str:
+    """Ask for thoughts on passages, and for the next query or the answer (Auto-RAG; the wording is ours)."""
+    return _after_examples(_THINK_AND_SEARCH, REFINED_QUERIES[:examples], query)
+
+
+def searches(query: str, examples: int) -> str:
+    """Ask for a chain of thought that searches between markers (Search-o1; the wording and the markers are ours)."""
+    return _after_examples(_SEARCH_IN_THOUGHT, SEARCHES[:examples], query)
+
+
+def condensed(query: str, written: str, searched: str, passages: Sequence[Passage]) -> str:
+    """Ask what passages tell of a search, in the light of the thoughts before it (Search-o1; the wording is ours)."""
+    numbered = "\n".join(f"[{i}] {' '.join(str(passage).split())}" for i, passage in enumerate(passages, start=1))
+    return (
+        f"Passages:\n{numbered or '(nothing was found)'}\n\nQuestion: {query}\nThoughts so far: {written.strip()}\n"
+        f"Searched for: {searched}\n\n"
+        "In one short sentence, write what the passages tell about what was searched for, as far as it helps to go on. "
+        f'If they tell nothing about it, write "{NOTHING_HELPS}".'
+    )
+
+
+def _after_examples(asked: str, examples: Sequence[Demonstration], query: str) -> str:
+    shown = (f"Question: {example.question}\n{example.reasoning}" for example in examples)
+    return "\n\n".join([asked, *shown, f"Question: {query}"])
+
+
 def question_about(query: str, written: str, term: str) -> str:
     """Ask for a question whose answer is an unsure part of what was written (FLARE 3.2.2; wording is ours)."""
     return (
@@ -200,6 +226,17 @@ _STEP_BY_STEP = (
     '"So the answer is ...".'
 )
 _WITHOUT_EXAMPLES = 'Answer the question: think step by step in short sentences, and end with "So the answer is ...".'
+NOTHING_HELPS = "Nothing helpful was found."
+_THINK_AND_SEARCH = (
+    'Answer the question below from passages that are looked up for you. After "Thought:", say in one or two short '
+    'sentences what they tell and what is still missing. If something is missing, write "Query:" and what to search '
+    'for next; else write "So the final answer is:" and the answer in a few words.'
+)
+_SEARCH_IN_THOUGHT = (
+    "Answer the question below: think step by step in short sentences. Where you do not know something, search for it "
+    "by writing <search>what to search for</search>; what was found then stands between <result> and </result>. End "
+    'with "So the answer is ...".'
+)
 _ONE_AT_A_TIME = (
     'Break it into simple questions and settle them one at a time: write each after "Follow up:", and its answer after '
     '"Intermediate answer:".'

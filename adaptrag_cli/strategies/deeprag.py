@@ -107,16 +107,13 @@ def tell(query: str, use: Resources) -> Generator[Event, None, Answer]:
     for _ in range(options.max_steps):
         line = (yield from telling.write("sub_query", SUB_QUERY_TOKENS)).text.strip()
         if answer := final_answer(line):
-            return telling.answer(answer)
+            return (yield from telling.conclude(answer))
         sub_query = yield from _read_sub_query(telling, line)
         if not sub_query or not (yield from telling.begin_step(sub_query)):
             break
         yield from _settle(telling, sub_query)
     else:
-        yield WarningRaised(
-            code="steps_used_up",
-            message=f"steps are used up (--max-steps {options.max_steps}): the answer is asked for now",
-        )
+        yield from telling.used_up()
     return (yield from telling.finish())
 
 

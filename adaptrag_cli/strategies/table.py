@@ -23,6 +23,8 @@ TABLE: Mapping[str, str] = {
     "dragin": "adaptrag_cli.strategies.dragin:Dragin",
     "probing": "adaptrag_cli.strategies.probing:ProbingRAG",
     "uar": "adaptrag_cli.strategies.uar:UAR",
+    "search-o1": "adaptrag_cli.strategies.search_o1:SearchO1",
+    "auto-rag": "adaptrag_cli.strategies.auto_rag:AutoRAG",
     "iterdrag": "adaptrag_cli.strategies.deeprag:IterDRAG",
     "deeprag": "adaptrag_cli.strategies.deeprag:DeepRAG",
     "skr-knn": "adaptrag_cli.strategies.routers:NearestQuestions",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from adaptrag_cli.answers import FINAL_ANSWER_IS, final_answer, normalise_answer
 from adaptrag_cli.errors import QueryTooLong
 from adaptrag_cli.events import (
+    AnswerSource,
     Candidate,
     DecisionMade,
     Event,
@@ -135,15 +136,27 @@ class Telling:
             retrieved=found is not None,
         )
 
-    def finish(self, marker: str = FINAL_ANSWER_IS) -> Generator[Event, None, Answer]:
-        """End the steps by the marker, and let the model say the answer."""
-        self.parts.append(marker)
-        generation = yield from self.write("answer", self.use.options.conclusion_tokens)
-        return self.answer(final_answer("", generation.text))
+    def used_up(self) -> Generator[Event, None, None]:
+        """Say that no further step is made."""
+        yield WarningRaised(
+            code="steps_used_up",
+            message=f"steps are used up (--max-steps {self.use.options.max_steps}): the answer is asked for now",
+        )
 
-    def answer(self, text: str, extraction: Extraction = "final") -> Answer:
-        """The answer that the steps came to."""
-        source = "documents" if self.consulted else "draft"
+    def complete(self, marker: str) -> Generator[Event, None, str]:
+        """End the steps by a marker behind which the answer stands, and let the model say it."""
+        self.parts.append(marker)
+        return (yield from self.write("answer", self.use.options.conclusion_tokens)).text
+
+    def finish(self) -> Generator[Event, None, Answer]:
+        """End the steps by "So the final answer is:", and give what the model says (METHODS 9.2)."""
+        return (yield from self.conclude(final_answer("", (yield from self.complete(FINAL_ANSWER_IS)))))
+
+    def conclude(self, text: str, extraction: Extraction = "final") -> Generator[Event, None, Answer]:
+        """Give the answer that the steps came to."""
+        if not self.asked:
+            yield DecisionMade(retrieve=False, uncertainty=None, threshold=None, reason="nothing was asked")
+        source: AnswerSource = "documents" if self.consulted else "draft"
         return Answer(text=text, source=source, extraction=extraction, chunk_ids=tuple(self.consulted))
 
     def fitting_prompt(self, max_tokens: int) -> Generator[Event, None, Prompt]:
