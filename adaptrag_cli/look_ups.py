@@ -17,7 +17,7 @@ QUERY_METHODS: Mapping[str, str] = {
     "question": "the question",
     "sub_query": "what the step asks",
     "rationale": "question, rationale and answer",
-    "rationale_passages": "question, passages read, rationale and answer",
+    "rationale_passages": "question, rationale, answer and what was read",
 }
 """How a query was made."""
 _SHOWN_REASONS = 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adaptrag_cli import engine
 from adaptrag_cli.calibration import (
@@ -36,10 +37,15 @@ from adaptrag_cli.strategies.base import (
     Reuse,
     Strategy,
     load_strategy,
+    probed_states,
     resolve_options,
     unused_flags,
     wanted_capabilities,
 )
+
+if TYPE_CHECKING:
+    from adaptrag_cli.probing.files import ProberFile
+    from adaptrag_cli.probing.prober import Prober, ProberKind
 
 _CALIBRATED = "calibrated on"
 """How the origin of a value begins that the user's own calibration gave."""
@@ -74,6 +80,8 @@ class Plan:
     """A second model that judges."""
     reranker: str | None = None
     """Cross-encoder to open; empty means the answer model itself, None that nothing is reranked."""
+    prober: ProberFile | None = None
+    """What reads the model's states; None where nothing does."""
 
     @property
     def draft_odds(self) -> tuple[DraftOdds, ...]:
@@ -171,7 +179,7 @@ def plan_session(settings: Settings) -> Plan:
     """Resolve strategy, options and model files without loading anything.
 
     Raises:
-        AdaptRAGError: a name is unknown, a model file is not there, or a calibration is broken.
+        AdaptRAGError: a name is unknown, a model file or a prober for it is not there, or a calibration is broken.
     """
     strategy = load_strategy(settings.ask.strategy)
     models_dir = models_dir_of(settings)
@@ -189,6 +197,9 @@ def plan_session(settings: Settings) -> Plan:
     if reranks:
         shown = settings.models.reranker or "the answer model"
         rows += (Setting(name="reranker", value=shown, origin=settings.origin("models.reranker")),)
+    prober = _find_prober(probed_states(strategy), options.prober, models_dir, file)
+    if prober is not None:
+        rows = tuple(_named(row, prober.name) if row.name == "prober" else row for row in rows)
     if "labels" in strategy.uses and settings.ask.labels is not None:
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
     warnings = calibration_warnings + _threshold_warnings(strategy, rows, file)
@@ -207,6 +218,7 @@ def plan_session(settings: Settings) -> Plan:
         shipped=shipped,
         judge=judge,
         reranker=(settings.models.reranker or "") if reranks else None,
+        prober=prober,
     )
 
 
@@ -223,7 +235,7 @@ def resources_of(
     """Put what is loaded together for the plan's strategy; `on_note` is told what takes time.
 
     Raises:
-        AdaptRAGError: the reranker or the labels cannot be opened.
+        AdaptRAGError: the reranker, the labels or the prober cannot be opened.
     """
     labels = None
     if "labels" in plan.strategy.uses and settings.ask.labels is not None:
@@ -245,6 +257,7 @@ def resources_of(
         labels=labels,
         calibrated=plan.calibrated,
         verifier=plan.verifier,
+        prober=_open_prober(plan.prober, model),
     )
 
 
@@ -350,6 +363,35 @@ def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Se
     if shipped is not None:
         return Setting(name="threshold", value=shipped.threshold, origin="measured for this model")
     return None
+
+
+def _find_prober(kind: ProberKind | None, name: str, models_dir: Path, file: ModelFile) -> ProberFile | None:
+    """The prober that states of the kind are read with, its weights not read."""
+    if kind is None:
+        return None
+    from adaptrag_cli.probing.files import find_prober  # numpy
+
+    return find_prober(models_dir, name, kind=kind, model=file.name, fingerprint=file.fingerprint)
+
+
+def _named(row: Setting, name: str) -> Setting:
+    """The setting with the name of what it stands for."""
+    return Setting(name=row.name, value=name, origin=row.origin)
+
+
+def _open_prober(found: ProberFile | None, model: LanguageModel) -> Prober | None:
+    if found is None:
+        return None
+    from adaptrag_cli.probing.files import read_prober  # numpy
+
+    prober = read_prober(found.path)
+    if prober.layer_count != model.info.layer_count:
+        raise ModelError(
+            f"prober {found.name!r} is for a model of {prober.layer_count} layers, and {model.info.name} has "
+            f"{model.info.layer_count}",
+            f"adaptrag probe train --model {model.info.name} ...",
+        )
+    return prober
 
 
 def _open_reranker(name: str | None, model: LanguageModel, models_dir: Path) -> Reranker | None:

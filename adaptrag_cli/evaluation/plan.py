@@ -14,7 +14,7 @@ from adaptrag_cli.evaluation.results import StrategySpec
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.session import plan_session
-from adaptrag_cli.strategies.base import load_strategy
+from adaptrag_cli.strategies.base import load_strategy, probed_states
 from adaptrag_cli.strategies.table import strategy_names
 
 _FIXED = frozenset({"ask.strategy", "ask.peek", "index.name", "index.dir", "models.dir"})
@@ -102,7 +102,12 @@ def require_askable(plan: Plan) -> None:
 
 def lack_of(spec: StrategySpec, settings: Settings, sets: Sequence[QuestionSet]) -> str:
     """What a strategy needs and does not have, in words; empty when nothing is missing."""
-    plan = plan_session(settings_of(spec, settings))
+    try:
+        plan = plan_session(settings_of(spec, settings))
+    except ConfigError as error:
+        if probed_states(load_strategy(spec.strategy)) is None:
+            raise
+        return f"{error.message}: {error.hint}"
     if "labels" in plan.strategy.uses and settings.ask.labels is None:
         return "it needs --labels RUN"
     if spec.strategy == "dtr+verify" and plan.verifier is None:

@@ -34,10 +34,11 @@ def generate(
     chunk_ids: tuple[str, ...] = (),
     stop: Sequence[str] = (),
     max_sentences: int = 0,
+    states: Sequence[int] = (),
 ) -> Generator[Event, None, Generation]:
-    """Make one LLM call and yield its tokens as they come."""
+    """Make one LLM call and yield its tokens as they come; `states` are the layers whose mean state is wanted."""
     yield PromptBuilt(phase=phase, text=prompt.text, tokens=len(prompt), chunk_ids=chunk_ids)
-    tokens = use.model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences)
+    tokens = use.model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences, states=states)
     step = 0
     try:
         while True:

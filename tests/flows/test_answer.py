@@ -326,4 +326,4 @@ def test_every_strategy_says_what_it_is(name):
     assert strategy.name == name
     assert strategy.paper
     assert strategy.summary
-    assert strategy.requires <= {"text", "logprobs", "entropy", "attention"}
+    assert strategy.requires <= {"text", "logprobs", "entropy", "attention", "states"}

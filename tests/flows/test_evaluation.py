@@ -285,11 +285,14 @@ def test_what_a_strategy_lacks_is_told_before_anything_is_loaded(world: World):
     for name, lack in (*by_labels, ("dtr+verify", "calibrate")):
         with pytest.raises(ConfigError, match=f"{re.escape(name)} cannot be asked: it needs .*{lack}"):
             world.evaluate(name, out=name)
+    for name in ("probing", "uar"):
+        with pytest.raises(ConfigError, match=f"{name} cannot be asked: no prober was trained .*: adaptrag probe"):
+            world.evaluate(name, out=name)
     assert world.models == []
     plan = world.plan()
     specs, missing = planning.all_strategies(plan.settings, plan.sets)
     lacking = [line.split()[0] for line in missing]
-    assert lacking == ["skr-knn", "adaptive-rag", "popularity", "dtr+verify"]
+    assert lacking == ["probing", "uar", "skr-knn", "adaptive-rag", "popularity", "dtr+verify"]
     assert [spec.label for spec in specs] == [name for name in strategy_names() if name not in lacking]
 
 

@@ -38,7 +38,7 @@ def retriever(tmp_path: Path) -> Retriever:
 
 @pytest.fixture
 def model() -> ScriptedModel:
-    return unsure_model()
+    return unsure_model(ScriptedModel(gives_states=True))
 
 
 def look_up(

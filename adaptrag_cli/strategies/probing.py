@@ -1,0 +1,192 @@
+"""Probing-RAG (Baek et al.): small networks read the model's states while it writes, and say whether to look up.
+
+Algorithm (the paper's Algorithm 1):
+1. rationale r and answer a = LLM(examples, question); u tokens
+2. for each probed layer l: logits of its prober on Norm(Mean(H_l[-u:]))          Eq. 1 to 3
+3. S_0 + theta > S_1, the sums over the layers: D = R(q, r, a), then R(q, D, r, a)  Eq. 6
+4. (r, a) = LLM(examples, D, question), D in place of what was read before; to step 2, up to `--max-retrievals` times
+`--decision probabilities` adds up the softmax of each layer's logits, as the released code does: a tie then retrieves.
+
+Differs from the paper:
+- A look-up is always followed by a new rationale before anything is probed again, and at the cap what is written
+  stands. Algorithm 1 as printed looks up a last time and ends without reading what it found (the released code: up to
+  four look-ups, the default here).
+- The query is q + r + a in every round (`--probe-query text`). Eq. 6 adds the passages from the second one on
+  (`literal`): in a bag of words they drown the question. `question` searches for the question alone.
+- A look-up that finds what was read already, or nothing, ends it: greedy decoding would write the same text again.
+- The examples are ours, the passages stand behind them for the KV cache's sake, and the model's turn begins with
+  "Rationale:" already. A rationale without an answer is probed as it stands; the one that stands in the end is
+  completed with one short call.
+- The state of the last token is missing, for nothing follows it; the prober begins with a LayerNorm, so sum and mean
+  are the same (METHODS 8).
+- A state or logit that is no number looks up (the paper does not say).
+- The index is the user's own (the paper: BM25 over Wikipedia), the model quantised, the prober trained for it on this
+  machine: `adaptrag probe train`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from adaptrag_cli.answers import marked_answer
+from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.events import (
+    Candidate,
+    DecisionMade,
+    Event,
+    LayerLogits,
+    PathName,
+    ProbeMeasured,
+    QueryBuilt,
+    TokensDiscarded,
+    WarningRaised,
+)
+from adaptrag_cli.probing.decision import decide
+from adaptrag_cli.strategies.base import Answer, Options, Resources
+from adaptrag_cli.strategies.rationales import RATIONALE_USES, Rationale, complete_answer, write_rationale
+from adaptrag_cli.strategies.reasoning import look_up_question, look_ups_used_up
+from adaptrag_cli.strategies.steps import search_path, select_by_query
+
+if TYPE_CHECKING:
+    from adaptrag_cli.probing.prober import Prober, ProberKind
+
+PROBE_USES = frozenset({"prober", "theta", "decision"})
+"""Options of every method that probes."""
+_SIGNS = {"logits": (">", "<="), "probabilities": (">=", "<")}
+"""How the two sums compare when it is looked up, and when it is not."""
+
+
+class ProbingRAG:
+    """Look up for as long as the probers ask for it."""
+
+    name: ClassVar[str] = "probing"
+    paper: ClassVar[str] = "Probing-RAG (Baek et al., 2025)"
+    summary: ClassVar[str] = "let probers read the model's states, and look up while they ask for it"
+    requires: ClassVar[frozenset[str]] = frozenset({"logprobs", "states"})
+    uses: ClassVar[frozenset[str]] = (
+        PROBE_USES | RATIONALE_USES | {"probe_query", "retriever", "top_k", "max_retrievals"}
+    )
+    probes: ClassVar[ProberKind] = "answer"
+    needs_index: ClassVar[bool] = True
+    defaults: ClassVar[Options] = Options(
+        retriever="sparse", top_k=5, max_retrievals=4, examples=4, rationale_tokens=150
+    )
+
+    def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
+        """Write, probe, and if need be look up and write anew."""
+        prober = prober_of(use)
+        found: list[Candidate] = []
+        for number in range(use.options.max_retrievals + 1):
+            rationale = yield from write_rationale(query, found, use, tuple(prober.layers))
+            probe = measure(prober, rationale.states, use.options, number=number)
+            yield probe
+            if not probe.retrieve or number == use.options.max_retrievals:
+                break
+            yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason=reason_of(probe))
+            before, found = found, (yield from _look_up(query, rationale, use))
+            if not (yield from _is_news(found, before)):
+                return (yield from _conclude(query, rationale, use))
+            if rationale.generation.tokens:
+                yield TokensDiscarded(
+                    phase="reasoning", from_step=0, text=rationale.text, reason="written anew with what was found"
+                )
+        if probe.retrieve:
+            yield look_ups_used_up(use.options)
+        reason = "the look-ups are used up" if probe.retrieve else reason_of(probe)
+        yield DecisionMade(retrieve=False, uncertainty=None, threshold=None, reason=reason)
+        return (yield from _conclude(query, rationale, use))
+
+    def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
+        """Search for the question: what can be looked up before anything is written."""
+        return (yield from look_up_question(query, use))
+
+
+def prober_of(use: Resources) -> Prober:
+    """The prober that decides.
+
+    Raises:
+        ConfigError: none was opened.
+    """
+    if use.prober is None:
+        model = use.model.info.name
+        raise ConfigError(f"no prober was trained for {model}", f"adaptrag probe train --model {model} ...")
+    return use.prober
+
+
+def measure(prober: Prober, states: Mapping[int, Sequence[float]], options: Options, *, number: int) -> ProbeMeasured:
+    """Let the prober read states; none at all, and what is no number, mean: look up."""
+    logits = prober.logits(states) if states else {}
+    verdict = decide(logits.values(), theta=options.theta, rule=options.decision)
+    return ProbeMeasured(
+        round=number,
+        layers=tuple(
+            LayerLogits(layer=layer, retrieve=_finite(retrieve), stop=_finite(stop))
+            for layer, (retrieve, stop) in logits.items()
+        ),
+        retrieve_score=_finite(verdict.retrieve_score),
+        stop_score=_finite(verdict.stop_score),
+        theta=options.theta,
+        rule=options.decision,
+        retrieve=verdict.retrieve,
+        is_undefined=verdict.is_undefined,
+    )
+
+
+def reason_of(probe: ProbeMeasured) -> str:
+    """What the probers say, in words and numbers: `the probers say look it up: 1.75 + 0.50 > 1.00`."""
+    if probe.retrieve_score is None or probe.stop_score is None or probe.is_undefined:
+        why = "the probers read no numbers" if probe.layers else "there is no state to probe"
+        return f"{why}, so it is looked up"
+    signs = _SIGNS[probe.rule]
+    sign = signs[0] if probe.retrieve else signs[1]
+    theta = f" {'-' if probe.theta < 0 else '+'} {abs(probe.theta):.2f}" if probe.theta else ""
+    numbers = f"{probe.retrieve_score:.2f}{theta} {sign} {probe.stop_score:.2f}"
+    return f"the probers say {'look it up' if probe.retrieve else 'stop'}: {numbers}"
+
+
+def _look_up(query: str, rationale: Rationale, use: Resources) -> Generator[Event, None, list[Candidate]]:
+    built = _query(query, rationale, use.options)
+    yield built
+    path: PathName = "query" if built.method == "question" else "reasoning"
+    found = yield from search_path(use, path, built.text, use.options.top_k)
+    return (yield from select_by_query(query, found, use, path))
+
+
+def _query(query: str, rationale: Rationale, options: Options) -> QueryBuilt:
+    if options.probe_query == "question":
+        return QueryBuilt(method="question", text=query)
+    text = " ".join(" ".join((query, rationale.reasoning, rationale.answer)).split())
+    if options.probe_query == "text" or not rationale.shown:
+        return QueryBuilt(method="rationale", text=text)
+    passages = " ".join(f"{chunk.title} {chunk.text}" for chunk in rationale.shown)
+    return QueryBuilt(method="rationale_passages", text=f"{text} {' '.join(passages.split())}")
+
+
+def _is_news(found: Sequence[Candidate], before: Sequence[Candidate]) -> Generator[Event, None, bool]:
+    """Whether another text would be written from what was found."""
+    if not found:
+        yield WarningRaised(code="nothing_found", message="the search found no chunk: what is written stands")
+        return False
+    if [chunk.chunk_id for chunk in found] == [chunk.chunk_id for chunk in before]:
+        yield WarningRaised(
+            code="nothing_new", message="the search found what was read already: what is written stands"
+        )
+        return False
+    return True
+
+
+def _conclude(query: str, rationale: Rationale, use: Resources) -> Generator[Event, None, Answer]:
+    """Give the answer of the rationale that stands; one without is completed."""
+    completion = "" if rationale.answer else (yield from complete_answer(query, rationale, use))
+    return Answer(
+        text=marked_answer(rationale.text, completion),
+        source="documents" if rationale.shown else "draft",
+        extraction="marked",
+        chunk_ids=tuple(chunk.chunk_id for chunk in rationale.shown),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
