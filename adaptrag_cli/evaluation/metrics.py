@@ -105,7 +105,7 @@ def decision_quality(
     truth, skipped = np.asarray(answerable, dtype=bool), ~np.asarray(retrieved, dtype=bool)
     intervals = {name: bootstrap(measure, truth, skipped, seed=seed) for name, measure in _MEASURES.items()}
     if any(value is not None for value in uncertainty):
-        intervals["auroc"] = bootstrap(_auroc, truth, _uncertainties(uncertainty), seed=seed)
+        intervals["auroc"] = bootstrap(auroc, truth, _uncertainties(uncertainty), seed=seed)
     known = {name: interval for name, interval in intervals.items() if interval is not None}
     values = {name: interval.mean for name, interval in known.items()}
     return DecisionQuality(
@@ -124,7 +124,7 @@ def _uncertainties(uncertainty: Sequence[float | None]) -> Floats:
     return np.asarray([math.inf if value is None else value for value in uncertainty], dtype=np.float64)
 
 
-def _auroc(truth: Bools, uncertainty: Floats) -> Floats:
+def auroc(truth: Bools, uncertainty: Floats) -> Floats:
     """The chance that a right draft is less uncertain than a wrong one; ties count half; NaN with one kind only.
 
     From rank sums: (R - P (P + 1) / 2) / (P N), where R sums the ranks of the P right drafts among all, most uncertain

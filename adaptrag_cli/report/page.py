@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from xml.etree.ElementTree import Element, tostring
 
@@ -28,11 +28,26 @@ _MOST_ROWS = 400
 
 def report_page(report: Report) -> str:
     """Return the page."""
+    title = f"Retrieval strategies on {_enumerated([name for line in report.lines for name in line.sets])}"
+    main = element(
+        "main",
+        element("h1", title),
+        element("p", _summary(report), class_="quiet"),
+        contents([("measured", "What was measured"), ("strategies", "Strategies")], report.figures),
+        section("measured", "What was measured", *_measured(report)),
+        section("strategies", "Strategies", *_strategies(report)),
+        section("figures", "Figures", *(part for figure in report.figures for part in figure_parts(figure))),
+    )
+    versions = ", ".join(dict.fromkeys(run.manifest.adaptrag_version for run in report.runs))
+    return standalone_page(title, main, f"Made from runs of adaptrag-cli {versions}.")
+
+
+def standalone_page(title: str, main: Element, footer: str) -> str:
+    """Return a page with the scripts that draw its figures."""
     import plotly.offline
 
     library = plotly.offline.get_plotlyjs()
     script = _resource("report/report.js")
-    title = f"Retrieval strategies on {_enumerated([name for line in report.lines for name in line.sets])}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -41,18 +56,7 @@ def report_page(report: Report) -> str:
         element("title", title),
         element("style", _resource("html_page.css") + _resource("report/report.css")),
     )
-    main = element(
-        "main",
-        element("h1", title),
-        element("p", _summary(report), class_="quiet"),
-        _contents(report),
-        _section("measured", "What was measured", *_measured(report)),
-        _section("strategies", "Strategies", *_strategies(report)),
-        _section("figures", "Figures", *(part for figure in report.figures for part in _figure(figure))),
-    )
-    versions = ", ".join(dict.fromkeys(run.manifest.adaptrag_version for run in report.runs))
-    footer = element("footer", f"Made from runs of adaptrag-cli {versions}.")
-    body = element("body", main, footer)
+    body = element("body", main, element("footer", footer))
     # Not through `element`: a script is code, and nothing in it may be changed.
     for code in (library, script):
         tag = Element("script")
@@ -87,14 +91,15 @@ def _summary(report: Report) -> str:
     return f"{len(labels)} strategies, {answers:,} answers, model {_enumerated(list(models))}"
 
 
-def _contents(report: Report) -> Element:
-    links = [("measured", "What was measured"), ("strategies", "Strategies")]
-    links += [(figure.name, figure.title) for figure in report.figures if not figure.missing]
+def contents(sections: Sequence[tuple[str, str]], figures: Sequence[Figure]) -> Element:
+    """Links to sections, by name and title, and to every figure that is there."""
+    links = [*sections, *((figure.name, figure.title) for figure in figures if not figure.missing)]
     items = (element("li", element("a", text, href=f"#{name}")) for name, text in links)
     return element("nav", element("ul", *items), aria_label="Contents")
 
 
-def _section(name: str, title: str, *content: Child) -> Element:
+def section(name: str, title: str, *content: Child) -> Element:
+    """A part of a page that can be linked to."""
     return element("section", element("h2", title), *content, id=name)
 
 
@@ -167,28 +172,28 @@ def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     of = f" of {part.line}" if len(report.lines) > 1 else ""
     parts = ((f"Answers{of}", answer_rows(part.rows)), (f"Cost{of}, means a question", cost_rows(part.rows)))
     for caption, made in parts:
-        yield _captioned(caption, made)
+        yield captioned(caption, made)
     yield from _timing(part, of)
     more = [(f"Decisions{of} against what the drafts were", decision_rows(part.rows))]
     more.append((f"Differences{of} from {reference_of(part.rows)}, question by question", difference_rows(part.rows)))
     more += [(f"EM{of} by {name}", type_rows(kinds)) for name, kinds in part.types.items()]
     for caption, made in more:
         if made.rows:
-            yield element("details", element("summary", caption), _captioned(caption, made))
+            yield element("details", element("summary", caption), captioned(caption, made))
 
 
 def _timing(part: StrategyTable, of: str) -> Iterator[Element]:
     if not part.timing:
         return
-    yield _captioned(f"Look-ups{of} while the answer was being written", look_up_rows(part.timing))
+    yield captioned(f"Look-ups{of} while the answer was being written", look_up_rows(part.timing))
     for verdict in verdicts(part.timing):
         yield element("p", verdict, class_="note")
     when = timing_table(part.timing)
     if when.rows:
-        yield _captioned(f"When they came{of}", when)
+        yield captioned(f"When they came{of}", when)
 
 
-def _captioned(caption: str, made: Table) -> Element:
+def captioned(caption: str, made: Table) -> Element:
     """A table with its caption and with headers that a screen reader can tell."""
     numbers = [at for at in range(len(made.columns)) if any(_is_number(row[at]) for row in made.rows)]
     wide = table(made.columns, [[_cell(value) for value in row] for row in made.rows], right=numbers)
@@ -212,7 +217,8 @@ def _cell(value: Scalar) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _figure(figure: Figure) -> Iterator[Element]:
+def figure_parts(figure: Figure) -> Iterator[Element]:
+    """A figure with its caption, its data and its table."""
     heading = element("h3", figure.title, " ", element("span", f"({figure.source})", class_="note"))
     if figure.missing:
         yield element("figure", heading, element("p", f"Not here: {figure.missing}.", class_="missing"), id=figure.name)
@@ -242,4 +248,4 @@ def _numbers(figure: Figure) -> Element:
     shown = Table(columns=figure.data.columns, rows=rows[:: max(step, 1)])
     thinned = f"; every {step}. of {len(rows):,} rows, all are in the page's data" if step > 1 else ""
     summary = element("summary", f"Numbers of this figure ({len(shown.rows)} rows{thinned})")
-    return element("details", summary, _captioned(figure.title, shown))
+    return element("details", summary, captioned(figure.title, shown))

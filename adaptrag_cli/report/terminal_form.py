@@ -14,6 +14,7 @@ from adaptrag_cli.report.cases import Case
 from adaptrag_cli.report.figure import Figure, Series, Table
 from adaptrag_cli.report.lines import Line, lines_of
 from adaptrag_cli.report.notes import INTERVALS, line_notes
+from adaptrag_cli.report.probe_tables import Section
 from adaptrag_cli.report.rows import (
     brief_answer_rows,
     brief_cost_rows,
@@ -56,6 +57,21 @@ def print_tables(run: RunData, stream: TextIO) -> None:
     console = _console(text, stream)
     lines = lines_of([run])
     _print_tables(lines, strategy_tables(lines), console)
+    _flush(text, stream)
+
+
+def print_sections(title: str, parts: Sequence[Section], figures: Sequence[Figure], stream: TextIO) -> None:
+    """Print tables with what is to be said of each, then figures."""
+    text = io.StringIO()
+    console = _console(text, stream)
+    _say(console, title, style="bold")
+    for part in parts:
+        _head(console, part.title)
+        _print_table(console, part.table)
+        for note in part.notes:
+            _say(console, note, indent=2)
+    for figure in figures:
+        _print_figure(figure, console)
     _flush(text, stream)
 
 

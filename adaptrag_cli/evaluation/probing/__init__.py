@@ -1,0 +1,1 @@
+"""Make rows for probers from questions, train on them, and measure what was held out."""

@@ -1,0 +1,219 @@
+"""What the held-out texts say of a prober: against simpler signals, at every theta, with fewer layers, on answers.
+
+All of it follows from what its file keeps; nothing is generated. Answers are those of one look-up at most: where the
+prober says retrieve, the text that was written with passages is the answer, and it is not probed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adaptrag_cli.evaluation.probing.measures import (
+    Bools,
+    Floats,
+    Quality,
+    as_numbers,
+    below,
+    correlation,
+    quality,
+    stop_probability,
+)
+from adaptrag_cli.evaluation.probing.outcome import HeldOut, Outcome
+from adaptrag_cli.evaluation.statistics import Interval, Paired, holm, mean_interval, paired_test
+from adaptrag_cli.events import Record
+
+THETAS = (-8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0)
+"""The paper's (Tab. 8) are -2 to 2; with many layers the sums are larger."""
+TOGETHER = "all layers"
+MAJORITY = "majority"
+PASSAGES = "has passages"
+UNCERTAINTY = "uncertainty u"
+
+
+class ThetaPoint(Record, frozen=True, kw_only=True):
+    """The decisions at one theta."""
+
+    theta: float
+    accuracy: Interval
+    looked_up: float
+    """Share of the held-out questions that are looked up."""
+    answers: Interval | None
+    """ACC of the answers that follow; None where no text with passages was written."""
+
+
+class LayersPoint(Record, frozen=True, kw_only=True):
+    """The decisions of the first so many layers."""
+
+    layers: tuple[int, ...]
+    accuracy: Interval
+    answers: Interval | None
+
+
+class Assessment(Record, frozen=True, kw_only=True):
+    """All figures of what was held out."""
+
+    layers: tuple[Quality, ...]
+    """Of each layer alone, by number."""
+    together: Quality
+    baselines: tuple[Quality, ...]
+    comparisons: dict[str, Paired]
+    """All layers less each baseline, text by text; p corrected for their number (Holm)."""
+    thetas: tuple[ThetaPoint, ...]
+    by_layers: tuple[LayersPoint, ...]
+    answers: dict[str, Interval]
+    """ACC of the held-out questions: never and always looked up, by uncertainty, by the prober, and the better text."""
+    correlation: float | None
+    """Of the decisions' accuracy with the answers', over thetas and numbers of layers."""
+    correlation_points: int
+
+
+def assess(outcome: Outcome, *, seed: int = 0) -> Assessment:
+    """Measure what was held out."""
+    held = _HeldOut(outcome)
+    decide = held.balanced_logits.sum(axis=1)
+    together = _probed(TOGETHER, decide, held.right, seed)
+    baselines = held.baselines(seed)
+    thetas = tuple(held.at_theta(theta, seed) for theta in THETAS)
+    numbers = [layer.layer for layer in outcome.layers]
+    by_layers = tuple(held.of_first(numbers[:count], seed) for count in range(1, len(numbers) + 1))
+    swept = [(point.accuracy, point.answers) for point in thetas] + [(p.accuracy, p.answers) for p in by_layers]
+    points = [(accuracy.mean, answers.mean) for accuracy, answers in swept if answers is not None]
+    return Assessment(
+        layers=tuple(
+            _probed(str(number), held.balanced_logits[:, at], held.right, seed) for at, number in enumerate(numbers)
+        ),
+        together=together,
+        baselines=baselines,
+        comparisons=held.comparisons(seed),
+        thetas=thetas,
+        by_layers=by_layers,
+        answers=held.answers(seed),
+        correlation=correlation(points),
+        correlation_points=len(points),
+    )
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """The held-out texts as columns; those that are balanced, and the questions with their two texts."""
+
+    outcome: Outcome
+
+    @cached_property
+    def balanced(self) -> tuple[HeldOut, ...]:
+        return tuple(text for text in self.outcome.texts if text.balanced)
+
+    @cached_property
+    def right(self) -> Bools:
+        return np.asarray([text.right for text in self.balanced], dtype=bool)
+
+    @cached_property
+    def balanced_logits(self) -> Floats:
+        """(texts, layers, 2)."""
+        return _logits(self.balanced)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[HeldOut, HeldOut], ...]:
+        """The two texts of each question that has both."""
+        alone = {text.question: text for text in self.outcome.texts if not text.retrieved}
+        return tuple((alone[t.question], t) for t in self.outcome.texts if t.retrieved and t.question in alone)
+
+    @cached_property
+    def first_logits(self) -> Floats:
+        """(pairs, layers, 2), of the texts without passages; of all such texts where no others were written."""
+        return _logits([first for first, _ in self.pairs] or self.outcome.texts)
+
+    @cached_property
+    def signals(self) -> dict[str, Bools]:
+        """What each baseline decides of the balanced texts; true: stop."""
+        without, with_passages = self.outcome.passages_stop
+        signals = {MAJORITY: np.ones(len(self.balanced), dtype=bool)}
+        if any(text.retrieved for text in self.balanced):
+            signals[PASSAGES] = np.asarray([with_passages if t.retrieved else without for t in self.balanced])
+        signals[UNCERTAINTY] = below([text.uncertainty for text in self.balanced], self.outcome.threshold)
+        return signals
+
+    def baselines(self, seed: int) -> tuple[Quality, ...]:
+        scores = {UNCERTAINTY: -as_numbers([text.uncertainty for text in self.balanced])}
+        if PASSAGES in self.signals:
+            scores[PASSAGES] = self.signals[PASSAGES].astype(float)
+        return tuple(
+            quality(name, stops, self.right, scores=scores.get(name), seed=seed) for name, stops in self.signals.items()
+        )
+
+    def comparisons(self, seed: int) -> dict[str, Paired]:
+        probed = (_stops(self.balanced_logits.sum(axis=1)) == self.right).astype(float).tolist()
+        tests = [
+            paired_test(probed, (stops == self.right).astype(float).tolist(), seed=seed)
+            for stops in self.signals.values()
+        ]
+        return {name: test for name, test in zip(self.signals, holm(tests), strict=True) if test is not None}
+
+    def at_theta(self, theta: float, seed: int) -> ThetaPoint:
+        first = _stops(self.first_logits.sum(axis=1), theta)
+        return ThetaPoint(
+            theta=theta,
+            accuracy=_accuracy(_stops(self.balanced_logits.sum(axis=1), theta), self.right, seed),
+            looked_up=float(1 - first.mean()),
+            answers=self._answers(lambda at: bool(first[at]), seed),
+        )
+
+    def of_first(self, layers: Sequence[int], seed: int) -> LayersPoint:
+        first = _stops(self.first_logits[:, : len(layers)].sum(axis=1))
+        decided = _stops(self.balanced_logits[:, : len(layers)].sum(axis=1))
+        return LayersPoint(
+            layers=tuple(layers),
+            accuracy=_accuracy(decided, self.right, seed),
+            answers=self._answers(lambda at: bool(first[at]), seed),
+        )
+
+    def answers(self, seed: int) -> dict[str, Interval]:
+        certain = below([first.uncertainty for first, _ in self.pairs], self.outcome.threshold)
+        probed = _stops(self.first_logits.sum(axis=1))
+        policies: dict[str, Callable[[int], bool]] = {
+            "never look up": lambda _: True,
+            "always look up": lambda _: False,
+            UNCERTAINTY: lambda at: bool(certain[at]),
+            "the prober": lambda at: bool(probed[at]),
+            "the better text": lambda at: self.pairs[at][0].right,
+        }
+        found = {name: self._answers(stops, seed) for name, stops in policies.items()}
+        return {name: interval for name, interval in found.items() if interval is not None}
+
+    def _answers(self, stops: Callable[[int], bool], seed: int) -> Interval | None:
+        """ACC when the text without passages stands where it is stopped, and the one with passages elsewhere."""
+        return mean_interval(
+            [float(pair[0 if stops(at) else 1].right) for at, pair in enumerate(self.pairs)], seed=seed
+        )
+
+
+def _logits(texts: Sequence[HeldOut]) -> Floats:
+    return np.asarray([text.logits for text in texts], dtype=np.float64)
+
+
+def _stops(logits: NDArray[np.float64], theta: float = 0.0) -> Bools:
+    """Algorithm 1 of the paper: retrieve iff S0 + theta > S1."""
+    stops: Bools = logits[..., 0] + theta <= logits[..., 1]
+    return stops
+
+
+def _probed(name: str, logits: Floats, right: Bools, seed: int) -> Quality:
+    return quality(
+        name,
+        _stops(logits),
+        right,
+        scores=logits[:, 1] - logits[:, 0],
+        probabilities=stop_probability(logits),
+        seed=seed,
+    )
+
+
+def _accuracy(stops: Bools, right: Bools, seed: int) -> Interval:
+    interval = mean_interval((stops == right).astype(float).tolist(), seed=seed)
+    assert interval is not None, "something was held out"
+    return interval
