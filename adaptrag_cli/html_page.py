@@ -14,6 +14,7 @@ from adaptrag_cli.events import PathName, PathRetrieved, RankedChunk, RunFinishe
 from adaptrag_cli.html_figures import Child, element, gauge, note, plane, table
 from adaptrag_cli.html_reasoning import chain_of_thought, look_up_facts
 from adaptrag_cli.html_tokens import Shades, scale, token_spans
+from adaptrag_cli.look_ups import PROBE_COLUMNS, probe_rows, probe_title
 from adaptrag_cli.render import (
     PHASES,
     agreement_line,
@@ -128,6 +129,10 @@ def _decision(run: RunSummary) -> Iterator[Element]:
         )
         if decision.draft_odds:
             yield element("p", odds_in_words(decision.draft_odds))
+    if run.probes:
+        rows = probe_rows(run.probes)
+        title = element("summary", probe_title(run.probes[0]))
+        yield element("details", title, table(PROBE_COLUMNS, rows, right=(0, 1, 2, 3)))
     judge = run.writings.get("judge")
     if judge is not None:
         yield note("What the judge said:")

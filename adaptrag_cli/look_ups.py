@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from adaptrag_cli.events import GenerationReused, PromptBuilt, QueryBuilt, WordMeasured
-from adaptrag_cli.run_summary import Round, RunSummary
+from adaptrag_cli.events import GenerationReused, ProbeMeasured, PromptBuilt, QueryBuilt, WordMeasured
+from adaptrag_cli.run_summary import Round, RunSummary, Step
 
 QUERY_METHODS: Mapping[str, str] = {
     "attention": "words chosen by attention",
@@ -20,6 +20,8 @@ QUERY_METHODS: Mapping[str, str] = {
     "rationale_passages": "question, rationale, answer and what was read",
 }
 """How a query was made."""
+PROBE_COLUMNS = ("round", "layer", "retrieve", "stop", "")
+"""What `probe_rows` tells."""
 _SHOWN_REASONS = 3
 
 
@@ -43,6 +45,32 @@ def _reasons(run: RunSummary) -> str:
         limit = words[0].threshold
         parts.append(f"at {at}" + ("" if limit is None else f", threshold {limit:.2f}"))
     return "; ".join(parts)
+
+
+def steps_in_words(run: RunSummary) -> str:
+    """How much was asked, and how much of it was looked up: `asked 3 questions and looked up 2 of them`.
+
+    A step that only asked again what was asked is not counted.
+    """
+    decided = [step.decided for step in run.steps if step.decided]
+    looked_up = sum(each.retrieve for each in decided)
+    asked = f"asked {len(decided)} question{'' if len(decided) == 1 else 's'}"
+    if not looked_up:
+        return f"{asked} and answered from the model's memory"
+    if len(decided) == 1:
+        return f"{asked} and looked it up"
+    if looked_up == len(decided):
+        return f"{asked} and looked all of them up"
+    return f"{asked} and looked up {looked_up} of them"
+
+
+def decision_of_step(step: Step) -> str:
+    """Why a step was looked up or not, and how sure that was: `the model searches (log-odds +1.25)`."""
+    decided = step.decided
+    if decided is None:
+        return "asked before" if step.asked.is_repeated else "not decided"
+    odds = "" if decided.log_odds is None else f" (log-odds {decided.log_odds:+.2f})"
+    return f"{decided.reason}{odds}"
 
 
 def named_value(word: WordMeasured) -> str:
@@ -91,6 +119,27 @@ def shares(query: QueryBuilt) -> list[float]:
 def round_title(run: RunSummary, number: int, each: Round) -> str:
     """Which look-up it is, and why it was made: `look-up 1 of 2: unsure at "Dyson"`."""
     return f"look-up {number} of {len(run.rounds)}: {each.decision.reason}"
+
+
+def probe_title(probe: ProbeMeasured) -> str:
+    """What the rows of `probe_rows` are: `what the probers read (logits; theta 0.50)`."""
+    theta = f"; theta {probe.theta:.2f}" if probe.theta else ""
+    return f"what the probers read ({probe.rule} are added up{theta})"
+
+
+def probe_rows(probes: Iterable[ProbeMeasured]) -> list[tuple[str, str, str, str, str]]:
+    """Round, layer, both logits of each layer; then what was compared, and whether that looks up."""
+    rows: list[tuple[str, str, str, str, str]] = []
+    for probe in probes:
+        number = str(probe.round)
+        rows += [(number, str(layer.layer), _logit(layer.retrieve), _logit(layer.stop), "") for layer in probe.layers]
+        outcome = "look it up" if probe.retrieve else "stop"
+        rows.append((number, "sum", _logit(probe.retrieve_score), _logit(probe.stop_score), outcome))
+    return rows
+
+
+def _logit(value: float | None) -> str:
+    return "no number" if value is None else f"{value:.3f}"
 
 
 def is_conclusion(beginning: PromptBuilt | GenerationReused) -> bool:

@@ -1,26 +1,47 @@
-"""The tables of a method that looks up while it writes: its chain of thought, every look-up, every word it watched."""
+"""The tables of a method that looks up while it writes: its chain of thought or steps, every look-up, watched words."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from adaptrag_cli.events import PathRetrieved
-from adaptrag_cli.look_ups import query_in_words, query_method, round_title, word_in_numbers
-from adaptrag_cli.run_summary import Round, RunSummary
-from adaptrag_cli.table_layout import Row, head, paragraph, table
+from adaptrag_cli.look_ups import (
+    PROBE_COLUMNS,
+    decision_of_step,
+    probe_rows,
+    probe_title,
+    query_in_words,
+    query_method,
+    round_title,
+    word_in_numbers,
+)
+from adaptrag_cli.run_summary import Round, RunSummary, Step
+from adaptrag_cli.table_layout import Row, head, paragraph, table, tree
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def print_reasoning(run: RunSummary, console: Console) -> None:
-    """Print the chain of thought, and where it looks up while it is written, each look-up and the watched words."""
+    """Print the chain of thought, and where it looks up while it is written, each look-up and the watched words.
+
+    Of a method that asks in steps, print the tree of its steps.
+    """
     if run.reasoning_calls:
         _print_text(run, console)
+    if run.steps:
+        _print_steps(run, console)
     if run.looks_up_while_writing:
         for number, each in enumerate(run.rounds, start=1):
             _print_round(run, number, each, console)
     _print_words(run, console)
+
+
+def print_probes(run: RunSummary, console: Console) -> None:
+    """Print what probers read from the model's states, round by round."""
+    if run.probes:
+        head(console, probe_title(run.probes[0]))
+        table(console, PROBE_COLUMNS, probe_rows(run.probes), right=(0, 1, 2, 3))
 
 
 def print_chunks(path: PathRetrieved, console: Console) -> None:
@@ -41,13 +62,37 @@ def _print_text(run: RunSummary, console: Console) -> None:
     paragraph(console, *parts)
 
 
+def _print_steps(run: RunSummary, console: Console) -> None:
+    """Each step with its decision, what it found and its answer, and the answer that the steps came to."""
+    head(console, "steps")
+    branches = [_branch(run, number, step) for number, step in enumerate(run.steps, start=1)]
+    end = [(f"answer: {run.finished.answer}", ())] if run.finished else []
+    tree(console, run.started.query, [*branches, *end])
+
+
+def _branch(run: RunSummary, number: int, step: Step) -> tuple[str, tuple[str, ...]]:
+    leaves = [decision_of_step(step)]
+    looked_up, answered = run.round_of(step), step.answered
+    if looked_up:
+        read = answered.chunk_ids if answered else ()
+        leaves += [
+            f"[{chunk.rank}] {chunk.location}{'' if chunk.chunk_id in read else ' (not read)'}"
+            for path in looked_up.paths.values()
+            for chunk in path.chunks
+        ]
+    if answered:
+        leaves.append(f"-> {answered.text or '(no answer)'}")
+    return f"{number}. {step.asked.text}", tuple(leaves)
+
+
 def _print_round(run: RunSummary, number: int, each: Round, console: Console) -> None:
     head(console, round_title(run, number, each))
-    rows: list[Row] = [("kept so far", each.kept.strip() or "(nothing)")]
+    is_written_by_steps = bool(run.steps) and not each.kept
+    rows: list[Row] = [] if is_written_by_steps else [("kept so far", each.kept.strip() or "(nothing)")]
     if each.word:
         rows.append(("word", f'"{each.word.text}" {word_in_numbers(each.word)}'))
     if each.discarded:
-        rows.append(("discarded", each.discarded.strip()))
+        rows.append(("discarded", " ".join(each.discarded.split())))
     if each.query:
         rows.append(("query", f"{query_in_words(each.query)} ({query_method(each.query)})"))
     table(console, (), rows)

@@ -1,4 +1,4 @@
-"""Columns that need no line drawing and read well at 80 characters.
+"""Columns that need no line drawing, and trees; both read well at 80 characters.
 
 All text goes through `printable` and becomes a rich `Text`, so neither escapes nor markup in a document mean anything.
 """
@@ -59,6 +59,23 @@ def paragraph(console: Console, *parts: str | tuple[str, str]) -> None:
     pairs = [(part, "") if isinstance(part, str) else part for part in parts]
     shown = [(printable(text, keep_newlines=True), style) for text, style in pairs]
     console.print(Padding(Text.assemble(*shown), (0, 0, 0, 2)))
+
+
+def tree(console: Console, root: str, branches: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Print a text with its branches, and theirs; the guides are plain ASCII."""
+    from rich.padding import Padding
+    from rich.segment import Segments
+    from rich.text import Text
+    from rich.tree import Tree
+
+    drawn = Tree(Text(printable(root)), guide_style="dim")
+    for label, leaves in branches:
+        branch = drawn.add(Text(printable(label)))
+        for leaf in leaves:
+            branch.add(Text(printable(leaf)))
+    options = console.options.copy()
+    options.encoding = "ascii"
+    console.print(Segments(console.render(Padding(drawn, (0, 0, 0, 2)), options)), end="")
 
 
 def table(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, TokenGenerated
 from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
-from adaptrag_cli.round_tables import print_chunks, print_reasoning
+from adaptrag_cli.round_tables import print_chunks, print_probes, print_reasoning
 from adaptrag_cli.run_summary import RunSummary, Writing
 from adaptrag_cli.table_layout import Row, drawing_on, head, paragraph, table
 
@@ -43,6 +43,7 @@ def print_tables(run: RunSummary, stream: TextIO) -> None:
         _print_text(run, "judge", "what the judge said", console)
         _print_draft(run, console)
         print_reasoning(run, console)
+        print_probes(run, console)
         _print_agreement(run, console)
         _print_text(run, "rationale", "rationale (written by the model to widen the question, never evidence)", console)
         _print_paths(run, console)

@@ -617,6 +617,7 @@ def probed(number: int, *layers: tuple[float, float]) -> ProbeMeasured:
 def probed_twice() -> list[Event]:
     """Probing-RAG: the states of the first rationale ask for a look-up, those of the second one do not."""
     rationale = " It is late.\nAnswer: 22:00"
+    query = "When is quiet time? It is late. 22:00"
     return stamped(
         [
             started("probing"),
@@ -625,11 +626,11 @@ def probed_twice() -> list[Event]:
             DecisionMade(
                 retrieve=True, uncertainty=None, threshold=None, reason="the probers say look it up: 1.75 > 1.00"
             ),
-            QueryBuilt(method="rationale", text=f"When is quiet time?{rationale}"),
+            QueryBuilt(method="rationale", text=query),
             PathRetrieved(
                 path="reasoning",
                 retriever="sparse",
-                query_text=f"When is quiet time?{rationale}",
+                query_text=query,
                 chunks=(ranked(1, 1, 9.5), ranked(3, 2, 7.25)),
             ),
             ChunksSelected(
@@ -771,4 +772,5 @@ ALL = {
     "verify_keeps_the_draft": verify_keeps_the_draft,
     "looked_up_twice": looked_up_twice,
     "certain_while_writing": certain_while_writing,
+    "probed_twice": probed_twice,
 }

@@ -8,8 +8,27 @@ import msgspec
 import pytest
 
 import traces
-from adaptrag_cli.events import DecisionMade, Event, PromptBuilt, QueryBuilt, WeightedWord, WordMeasured
-from adaptrag_cli.look_ups import look_ups_in_words, query_in_words, shares, word_in_numbers
+from adaptrag_cli.events import (
+    DecisionMade,
+    Event,
+    LayerLogits,
+    PromptBuilt,
+    QueryBuilt,
+    StepAnswered,
+    StepDecided,
+    SubQueryAsked,
+    WeightedWord,
+    WordMeasured,
+)
+from adaptrag_cli.look_ups import (
+    look_ups_in_words,
+    probe_rows,
+    probe_title,
+    query_in_words,
+    shares,
+    steps_in_words,
+    word_in_numbers,
+)
 from adaptrag_cli.render import RunView, decision_line, doing
 from adaptrag_cli.run_summary import fold
 
@@ -172,3 +191,90 @@ def test_only_a_prompt_without_chunks_concludes():
     assert doing(PromptBuilt(phase="answer", text="p", tokens=1)) == "coming to the answer"
     assert doing(PromptBuilt(phase="answer", text="p", tokens=1, chunk_ids=("a",))) == "reading the documents"
     assert doing(PromptBuilt(phase="reasoning", text="p", tokens=1)) == "reasoning towards the answer"
+
+
+def test_what_probers_read_in_rows():
+    first, second = fold(traces.probed_twice()).probes
+    undefined = msgspec.structs.replace(
+        second,
+        theta=-0.5,
+        rule="probabilities",
+        layers=(LayerLogits(layer=8, retrieve=None, stop=0.25),),
+        retrieve_score=None,
+        stop_score=None,
+        retrieve=True,
+        is_undefined=True,
+    )
+    assert probe_rows([first, undefined]) == [
+        ("0", "8", "1.500", "0.500", ""),
+        ("0", "10", "0.250", "0.500", ""),
+        ("0", "sum", "1.750", "1.000", "look it up"),
+        ("1", "8", "no number", "0.250", ""),
+        ("1", "sum", "no number", "no number", "look it up"),
+    ]
+    assert probe_title(first) == "what the probers read (logits are added up)"
+    assert probe_title(undefined) == "what the probers read (probabilities are added up; theta -0.50)"
+
+
+def test_steps_are_a_tree_with_decision_chunks_and_answer():
+    assert section(told(traces.asked_in_steps()), "steps") == [
+        "  When is quiet time?",
+        "  +-- 1. When is quiet time?",
+        "  |   +-- the model searches (log-odds +1.25)",
+        "  |   +-- [1] handbook.md:11-19",
+        "  |   +-- [2] handbook.md:31-39",
+        "  |   `-- -> 21:30",
+        "  +-- 2. Who wakes us?",
+        "  |   +-- the model answers from memory (log-odds -2.00)",
+        "  |   `-- -> the rooster",
+        "  +-- 3. when is quiet time",
+        "  |   `-- asked before",
+        "  `-- answer: 8 hours",
+    ]
+
+
+def test_a_look_up_of_a_step_has_its_query_and_chunks():
+    assert section(told(traces.asked_in_steps()), "look-up 1 of 1: the model searches") == [
+        "  query  When is quiet time? (what the step asks)",
+        "  rank  score  place              heading",
+        "     1  9.500  handbook.md:11-19  Handbook > House rules",
+        "     2  7.250  handbook.md:31-39  Handbook > House rules",
+    ]
+
+
+def test_steps_that_were_cut_off_and_chunks_that_were_not_read():
+    events = traces.asked_in_steps()
+    answered = next(n for n, event in enumerate(events) if isinstance(event, StepAnswered))
+    events[answered] = msgspec.structs.replace(events[answered], text="", chunk_ids=("handbook.md#1",))
+    assert section(told([*events[: answered + 4], traces.finished("22:00", "draft")]), "steps") == [
+        "  When is quiet time?",
+        "  +-- 1. When is quiet time?",
+        "  |   +-- the model searches (log-odds +1.25)",
+        "  |   +-- [1] handbook.md:11-19",
+        "  |   +-- [2] handbook.md:31-39 (not read)",
+        "  |   `-- -> (no answer)",
+        "  `-- answer: 22:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "words"),
+    [
+        ([True], "asked 1 question and looked it up"),
+        ([False], "asked 1 question and answered from the model's memory"),
+        ([True, True], "asked 2 questions and looked all of them up"),
+        ([True, False, False], "asked 3 questions and looked up 1 of them"),
+    ],
+)
+def test_steps_in_words(decisions, words):
+    events = [
+        event
+        for step, retrieve in enumerate(decisions)
+        for event in (SubQueryAsked(step=step, text="q"), StepDecided(step=step, retrieve=retrieve, reason=""))
+    ]
+    assert steps_in_words(fold([traces.started("deeprag"), *events])) == words
+
+
+def test_the_decision_line_of_steps():
+    told = decision_line(fold(traces.asked_in_steps()))
+    assert told == "asked 2 questions and looked up 1 of them (deeprag, sparse, 2 chunks read) - 3.8 s"

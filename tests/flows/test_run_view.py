@@ -130,6 +130,12 @@ VIEWS = {
         "nine hours\n",
         "answered from the model's memory: no word fires (etc) - 1.3 s\n",
     ),
+    "probed_twice": (
+        "21:30\n",
+        "looked up once while writing: the probers say look it up: 1.75 > 1.00 (probing, sparse, 2 chunks read)"
+        " - 1.9 s\n"
+        "[1] handbook.md:11-19  (s1 0.70)\n[2] handbook.md:31-39  (s1 0.60)\n",
+    ),
 }
 
 
@@ -324,6 +330,16 @@ PARTS = {
         "  -1.500  handbook.md:11-19\n",
         "  rank  kept     s1  s2  angle1  angle2  rerank  path  place\n"
         "     1  yes   0.600        53.1           2.250  q     handbook.md:21-29\n",
+    ],
+    "probed_twice": [
+        "what the probers read (logits are added up)\n"
+        "  round  layer  retrieve   stop\n"
+        "      0      8     1.500  0.500\n"
+        "      0     10     0.250  0.500\n"
+        "      0    sum     1.750  1.000  look it up\n"
+        "      1      8     0.500  1.250\n"
+        "      1     10     0.000  0.500\n"
+        "      1    sum     0.500  1.750  stop\n",
     ],
     "verify": [
         "weighing\n  chance of being right: draft 0.34, documents 0.61 (given)\n",
