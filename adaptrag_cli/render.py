@@ -30,7 +30,7 @@ from adaptrag_cli.events import (
     WarningRaised,
     tagged_answer,
 )
-from adaptrag_cli.look_ups import is_conclusion, look_ups_in_words
+from adaptrag_cli.look_ups import is_conclusion, look_ups_in_words, steps_in_words
 from adaptrag_cli.run_document import to_document
 from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.terminal import is_plain, printable
@@ -316,6 +316,8 @@ def decision_line(run: RunSummary) -> str:
 
 def verdict(run: RunSummary) -> str:
     """Whether documents were looked up, and why."""
+    if any(step.decided for step in run.steps):
+        return steps_in_words(run)
     if run.looks_up_while_writing:
         return look_ups_in_words(run)
     decision = run.decision
