@@ -18,17 +18,21 @@ from adaptrag_cli.errors import ConfigError, RunCancelled, UnknownName
 from adaptrag_cli.evaluation import plan as planning
 from adaptrag_cli.evaluation.formats.reading import load_questions
 from adaptrag_cli.evaluation.results import Result, RunData, read_results, read_run
+from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.run import evaluate
 from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.evaluation.summary import summarise
 from adaptrag_cli.events import check_laws
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.catalogue import find_entry
+from adaptrag_cli.models.files import locate_model
+from adaptrag_cli.probing.files import prober_path, write_prober
 from adaptrag_cli.strategies.labels import read_labels
 from adaptrag_cli.strategies.table import strategy_names
 from adaptrag_cli.trace import read_trace
 from fakes import ScriptedModel, reply
 from plane import PlaneEncoder
+from probers import prober, sign_weights
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 CORPUS = {
@@ -43,6 +47,8 @@ QUESTIONS = (
     {"id": "q3", "question": "What colour are goats?", "answers": ["brown"], "gold_passage_ids": ["p3"]},
     {"id": "q4", "question": "Which way is the sea?", "answers": ["west"], "gold_passage_ids": ["p4"]},
 )
+ASKS, STOPS = (3.0, 1.0, 2.0, 2.0), (1.0, 3.0, 2.0, 2.0)
+"""States that `sign_weights` has looked up, and states that it has not."""
 ANGLES = {"lit": 0.0, "fee": 50.0, "goats": 100.0, "harbour": 150.0, "sea": 145.0, "imagined": 20.0}
 
 
@@ -76,7 +82,8 @@ class Watcher:
 
 def scripted() -> ScriptedModel:
     """Sure and right about the goats, sure and wrong about the sea, unsure about the rest; reads what it is given."""
-    model = ScriptedModel()
+    model = ScriptedModel(gives_states=True)
+    model.when("Passages:", reply(" It says so.\nAnswer: Ottilie Brandt", states=STOPS))
     for words, draft, logprob in (
         ("Who lit it?", "Edison", -0.9),
         ("What is the fee?", "nothing", -0.7),
@@ -85,10 +92,16 @@ def scripted() -> ScriptedModel:
     ):
         model.when(f"{words}\nAnswer the question using", reply(draft, logprob=logprob))
         model.when(f"{words}\nWrite a passage", reply("An imagined passage.", logprob=-1.0))
-    model.when("Who lit it?\n", reply("Ottilie Brandt"))
-    model.when("What is the fee?\n", reply("1,500 crowns"))
-    model.when("What colour are goats?\n", reply("white"))
-    model.when("Which way is the sea?\n", reply("east"))
+    for words, answer, states in (
+        ("Who lit it?", "Ottilie Brandt", ASKS),
+        ("What is the fee?", "1,500 crowns", ASKS),
+        ("What colour are goats?", "white", STOPS),
+        ("Which way is the sea?", "east", STOPS),
+    ):
+        model.when(f"{words}</user>\n<assistant>Rationale:", reply(" I guess.\nAnswer: brown", states=states))
+        model.reads(words, states)
+        model.when(f"{words}\n", reply(answer))
+        model.when(f"{words}</user>", reply(answer))
     return model
 
 
@@ -294,6 +307,32 @@ def test_what_a_strategy_lacks_is_told_before_anything_is_loaded(world: World):
     lacking = [line.split()[0] for line in missing]
     assert lacking == ["probing", "uar", "skr-knn", "adaptive-rag", "popularity", "dtr+verify"]
     assert [spec.label for spec in specs] == [name for name in strategy_names() if name not in lacking]
+
+
+def test_probers_decide_as_they_do_outside(world: World):
+    models = world.folder / "models"
+    fingerprint = locate_model(MODEL, models).fingerprint
+    made = {"width": 4, "layer_count": 2, "layers": {1: sign_weights(4)}, "model_fingerprint": fingerprint}
+    write_prober(prober_path(models, "text"), prober(**made))
+    write_prober(prober_path(models, "asked"), prober(kind="question", **made))
+    run = world.evaluate("never,probing,uar")
+    table = run.by_strategy(cell="base", set="lamp")
+    for label, costs in (("probing", (2, 1, 1)), ("uar", (1, 1, 1))):
+        results = [table[label][q["id"]] for q in QUESTIONS]
+        assert [result.failure for result in results] == [""] * 4
+        assert [result.retrieved for result in results] == [True, True, False, False], label
+        assert [(r.llm_calls, r.searches, r.look_ups) for r in results] == [costs, costs, (1, 0, 0), (1, 0, 0)]
+    assert [table["probing"][q["id"]].prediction for q in QUESTIONS] == [*["Ottilie Brandt"] * 2, "brown", "brown"]
+    assert [setting.value for setting in run.manifest.cells[0].settings["uar"] if setting.name == "prober"] == ["asked"]
+    assert {row.strategy: row.trigger_ratio.mean for row in summarise(run, cell="base", set="lamp")} == {
+        "never": 0.0,
+        "probing": 0.5,
+        "uar": 0.5,
+    }
+    (timed,) = timing_rows(run, cell="base", set="lamp")
+    assert (timed.strategy, timed.look_ups.mean, timed.degenerate) == ("probing", 0.5, "")
+    alone = world.evaluate("never,probing,uar", out="alone", lanes=1)
+    assert timeless(alone.results) == timeless(run.results)
 
 
 def test_a_file_in_place_of_the_folder_is_told(world: World):
