@@ -66,6 +66,13 @@ def test_passages_stand_between_the_examples_and_the_question(retriever):
     assert "[1] lamp\nOttilie Brandt lit it in 1887.".replace("\n", " ") in over_chunks
 
 
+def test_no_examples():
+    assert prompts.reasoning(QUERY, (), 0) == (
+        'Answer the question: think step by step in short sentences, and end with "So the answer is ...".\n\n'
+        f"Question: {QUERY}"
+    )
+
+
 def test_fewer_examples(retriever):
     model = ScriptedModel().then(reply(REASONING))
     events = run_with(Resources(model=model, retriever=None), "cot", examples=2)

@@ -297,6 +297,31 @@ def test_worked_examples_stand_before_the_question(retriever, examples, shown):
     assert ("as the examples do" in request) is bool(shown)
 
 
+@pytest.mark.parametrize(
+    ("sources", "ways"),
+    [
+        (
+            "both",
+            "Where you know the answer, give it at once. Where you do not, first write \"Let's search the question in "
+            'Wikipedia.", and then answer from the passages that are shown to you.',
+        ),
+        ("memory", "Answer each from what you know."),
+        (
+            "documents",
+            'Before each answer write "Let\'s search the question in Wikipedia.", and then answer from the passages that '
+            "are shown to you.",
+        ),
+    ],
+)
+def test_what_a_model_is_asked_that_was_trained_to_the_form(retriever, sources, ways):
+    _, events = ask(retriever, final("x"), examples=0, sources=sources)
+    assert asked(events, "sub_query") == (
+        "Answer the question below step by step. Break it into simple questions and settle them one at a time: write "
+        f'each after "Follow up:", and its answer after "Intermediate answer:". {ways} When nothing is left to ask, '
+        'write "So the final answer is:" and the answer in a few words.\n\nQuestion: Who lit the lamp?'
+    )
+
+
 def test_the_examples_of_deeprag_show_both_decisions(retriever):
     _, events = ask(retriever, final("x"))
     assert "\n\n".join(worked_examples(6)) in asked(events, "sub_query")
