@@ -308,8 +308,8 @@ def test_worked_examples_stand_before_the_question(retriever, examples, shown):
         ("memory", "Answer each from what you know."),
         (
             "documents",
-            'Before each answer write "Let\'s search the question in Wikipedia.", and then answer from the passages that '
-            "are shown to you.",
+            'Before each answer write "Let\'s search the question in Wikipedia.", and then answer from the passages '
+            "that are shown to you.",
         ),
     ],
 )
