@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from adaptrag_cli.events import PathName, PathRetrieved, RankedChunk, RunFinished
 from adaptrag_cli.html_figures import Child, element, gauge, note, plane, table
-from adaptrag_cli.html_reasoning import chain_of_thought, look_up_facts
+from adaptrag_cli.html_reasoning import chain_of_thought, look_up_facts, steps
 from adaptrag_cli.html_tokens import Shades, scale, token_spans
 from adaptrag_cli.look_ups import PROBE_COLUMNS, probe_rows, probe_title
 from adaptrag_cli.render import (
@@ -143,10 +143,12 @@ def _decision(run: RunSummary) -> Iterator[Element]:
 
 
 def _texts(run: RunSummary, shades: Shades) -> Iterator[Element]:
-    """What was written before the answer: a draft, a chain of thought, or that there is none."""
+    """What was written before the answer: a draft, steps, a chain of thought, or that there is none."""
+    if run.steps:
+        yield _section("Steps", *steps(run))
     if run.reasoning_calls:
         yield _section("Chain of thought", *chain_of_thought(run, shades))
-    if not run.reasoning_calls or "draft" in run.writings:
+    if not (run.steps or run.reasoning_calls) or "draft" in run.writings:
         yield _section("Draft", *_draft(run, shades))
 
 

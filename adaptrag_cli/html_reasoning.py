@@ -1,4 +1,4 @@
-"""A chain of thought on an exported page: where it was cut and looked up, and what for."""
+"""A chain of thought, or steps, on an exported page: where it was cut and looked up, and what for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from xml.etree.ElementTree import Element
 from adaptrag_cli.events import QueryBuilt, WordMeasured
 from adaptrag_cli.html_figures import Child, element, note, table
 from adaptrag_cli.html_tokens import Shades, scale, token_spans
-from adaptrag_cli.look_ups import query_method, round_title, shares, word_in_numbers
+from adaptrag_cli.look_ups import decision_of_step, query_method, round_title, shares, word_in_numbers
 from adaptrag_cli.palette import ENTROPY_CEILING, shade
-from adaptrag_cli.run_summary import ReasoningCall, Round, RunSummary
+from adaptrag_cli.run_summary import ReasoningCall, Round, RunSummary, Step
 from adaptrag_cli.tables import number
 
 
@@ -62,6 +62,23 @@ def _words(words: list[tuple[int, WordMeasured]]) -> Element:
     ]
     columns = ("call", "word", "entropy", "1st difference", "2nd", "attention", "value", "threshold", "")
     return table(columns, rows, right=(0, 2, 3, 4, 5, 6, 7))
+
+
+def steps(run: RunSummary) -> Iterator[Element]:
+    """Show what was asked in each step, what was decided and read, and what it answered."""
+    yield note(
+        "What the model asked, one after the other. Log-odds: how much likelier it searches than that it answers from "
+        "memory."
+    )
+    rows = [(str(number), *_step(run, step)) for number, step in enumerate(run.steps, start=1)]
+    yield table(("", "asked", "decision", "read", "answered"), rows, right=(0,))
+
+
+def _step(run: RunSummary, step: Step) -> tuple[str, str, str, str]:
+    found, answered = run.round_of(step), step.answered
+    candidates = found.selection.candidates if found and found.selection else ()
+    places = [c.location for c in candidates if answered and c.chunk_id in answered.chunk_ids]
+    return step.asked.text, decision_of_step(step), ", ".join(places), answered.text if answered else ""
 
 
 def look_up_facts(run: RunSummary, count: int, each: Round, shades: Shades) -> Iterator[Element]:

@@ -227,6 +227,23 @@ def test_a_chain_of_thought_strikes_through_what_was_discarded_and_numbers_the_l
     assert not any(s.all("h2")[0].text == "Draft" for s in page.root.all("section"))
 
 
+def test_steps_stand_in_rows_with_decision_chunks_and_answer():
+    page = tree(fold(traces.asked_in_steps()))
+    rows = section(page, "Steps").all("tbody")[0].all("tr")
+    assert [[cell.text for cell in row.all("td")] for row in rows] == [
+        [
+            "1",
+            "When is quiet time?",
+            "the model searches (log-odds +1.25)",
+            "handbook.md:11-19, handbook.md:31-39",
+            "21:30",
+        ],
+        ["2", "Who wakes us?", "the model answers from memory (log-odds -2.00)", "", "the rooster"],
+        ["3", "when is quiet time", "asked before", "", ""],
+    ]
+    assert not any(s.all("h2")[0].text == "Draft" for s in page.root.all("section"))
+
+
 def test_each_look_up_tells_its_query_with_the_words_shaded_by_weight():
     page = tree(fold(traces.looked_up_twice()))
     paths = section(page, "Paths")
