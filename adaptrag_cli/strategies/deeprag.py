@@ -7,8 +7,8 @@ Algorithm (Guan et al., 2025, sections 3.2 and 4; METHODS 9.1, 9.2), with a hist
 3. a = LLM(examples, h + q + D); h = h + q + D + a: what was found stays in the history. On with 1.
 After 6 steps (`--max-steps`) the answer is asked for by "So the final answer is:". It also is where the next line is
 empty or none of the two, and where it asks again what an earlier step has asked.
-S steps, R of which look up, cost S sub-queries, S decisions of one token each, S answers and one last line: 3S+1 calls,
-and R searches.
+S steps, R of which look up, cost S sub-queries, S decisions, S answers and one last line: 3S+1 calls, and R searches. A
+decision writes nothing: it evaluates the line that was just written, and the answer's call finds that in the KV cache.
 
 `--sources memory` is the paper's parametric-only form, which never looks up; with `--sources documents` every step
 does. Neither decides: 2S+1 calls. `iterdrag` (Yue et al., 2024; METHODS 12b) is the latter with at most 5 steps.
@@ -18,7 +18,7 @@ Differs from the papers:
   (`--examples 0`) are what it was trained with.
 - The paper's code reads the decision from the text that the model writes up to `Let` or `Intermediate answer:`. Here
   the first tokens of both markers are compared, which is the same where the model keeps to the form, and holds it to
-  the form where it does not; one token is evaluated for it. The log-odds are in the trace.
+  the form where it does not. The log-odds are in the trace.
 - The final answer is one short phrase, without the long one that the paper's code has before it.
 - The code asks an empty line again up to ten times; a greedy model would only write it again.
 - IterDRAG looks up the question itself first; here, as in DeepRAG's tables, each sub-query alone.
