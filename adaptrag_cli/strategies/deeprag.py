@@ -21,7 +21,7 @@ Differs from the papers:
   the form where it does not. The log-odds are in the trace.
 - The final answer is one short phrase, without the long one that the paper's code has before it.
 - The code asks an empty line again up to ten times; a greedy model would only write it again.
-- IterDRAG looks up the question itself first; here, as in DeepRAG's tables, each sub-query alone.
+- IterDRAG looks up the question itself first; here (METHODS 12b) each sub-query alone.
 """
 
 from __future__ import annotations

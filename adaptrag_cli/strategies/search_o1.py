@@ -12,7 +12,7 @@ Differs from the paper:
   is meant for large reasoning models, and is here prompted on any model.
 - Passages are chunks of the open index; the paper reads whole web pages.
 - A result is one line of at most 64 tokens; the paper lets the condensing call reason at length.
-- A query that was searched for already ends the text; the paper refuses the search and goes on.
+- A query that was searched for already ends the text; the released code points to its result and goes on.
 """
 
 from __future__ import annotations
