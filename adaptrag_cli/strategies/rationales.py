@@ -21,6 +21,7 @@ RATIONALE_USES = frozenset({"examples", "rationale_tokens", "conclusion_tokens"}
 """Options that decide how it is written."""
 STOP = ("\n\n", "Question:")
 """It ends with a blank line, or where the model asks itself the next question (METHODS 8)."""
+_MARKED = f"\n{ANSWER_MARKER}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +56,18 @@ def write_rationale(
     query: str, chunks: Sequence[Candidate], use: Resources, layers: Sequence[int]
 ) -> Generator[Event, None, Rationale]:
     """Let the model reason and answer over as many of the chunks as fit, and take the states after some layers."""
-    max_tokens = use.options.rationale_tokens
-    prompt, shown = yield from fit_prompt(chunks, use, max_tokens, lambda passages: _prompt(query, passages, use))
+    options = use.options
+    # A rationale without an answer is completed, and the completion reads the same chunks.
+    reserved = options.rationale_tokens + options.conclusion_tokens + len(use.model.tokenize(_MARKED))
+    prompt, shown = yield from fit_prompt(chunks, use, reserved, lambda passages: _prompt(query, passages, use))
     generation = yield from generate(
-        use, "reasoning", prompt, max_tokens=max_tokens, chunk_ids=_ids(shown), stop=STOP, states=layers
+        use,
+        "reasoning",
+        prompt,
+        max_tokens=options.rationale_tokens,
+        chunk_ids=_ids(shown),
+        stop=STOP,
+        states=layers,
     )
     return Rationale(generation=generation, shown=tuple(shown))
 
@@ -67,7 +76,7 @@ def complete_answer(query: str, rationale: Rationale, use: Resources) -> Generat
     """End a rationale that has no answer with `ANSWER_MARKER`, and let the model say which."""
     written = rationale.text.rstrip()
     if not written.lower().endswith(ANSWER_MARKER.lower()):
-        written += f"\n{ANSWER_MARKER}"
+        written += _MARKED
     max_tokens = use.options.conclusion_tokens
     prompt, shown = yield from fit_prompt(
         rationale.shown, use, max_tokens, lambda passages: _prompt(query, passages, use, written)

@@ -194,6 +194,25 @@ def test_a_rationale_without_an_answer_is_completed_in_the_end(retriever, end, w
     assert cost(events) == (2, 0)
 
 
+def test_a_completion_reads_the_chunks_that_the_rationale_read(retriever):
+    """The window holds the prompt of the first chunk, a rationale, the marker and the completion, to the token."""
+
+    def asked(context_length):
+        model = ScriptedModel(gives_states=True, context_length=context_length)
+        model.then(reply(FIRST, states=ASKS), reply(" word" * 9, states=STOPS, stop_reason="length"), reply(" Ottilie"))
+        use = Resources(model=model, retriever=retriever, prober=by_sign())
+        return model, run_with(use, "probing", **{**DEFAULTS, "rationale_tokens": 9, "conclusion_tokens": 3})
+
+    model, _ = asked(4096)
+    needed = len(model.calls[1].prompt) + 9 + 3 + 1
+    for context_length, chunks in ((needed, 2), (needed - 1, 1)):
+        model, events = asked(context_length)
+        codes = [event.code for event in found(events, WarningRaised)]
+        assert codes == ["chunk_dropped"] * (2 - chunks)
+        assert len(only(events, RunFinished).chunk_ids) == chunks
+        assert model.calls[2].prompt.text.count("[2] ") == chunks - 1
+
+
 def test_a_rationale_that_does_not_stand_is_not_completed(retriever):
     _, events = ask(retriever, reply(" I do not know.", states=ASKS), reply(SECOND, states=STOPS))
     assert cost(events) == (2, 1)
