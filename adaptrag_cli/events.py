@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -61,6 +61,8 @@ StopReason = Literal["end", "stop", "length"]
 EntropySupport = Literal["full", "top_k"]
 ProbeRule = Literal["logits", "probabilities"]
 """What Probing-RAG sums over the layers: logits (the paper), or their softmax (its released code)."""
+_PROBE_SIGNS: Mapping[ProbeRule, tuple[str, str]] = {"logits": (">", "<="), "probabilities": (">=", "<")}
+"""How the two sums compare where it is looked up, and where it is not."""
 Scalar = str | int | float | bool | None
 
 
@@ -263,6 +265,8 @@ class WordMeasured(Event, frozen=True, kw_only=True):
     """What is held against the threshold: the smoothed second difference (ETC), the RIND score (DRAGIN), 1 - p of its
     least likely token, or the mean of its sentence (FLARE)."""
     threshold: float | None = None
+    is_absolute: bool = False
+    """The size of the value is held against it, so that sharp drops count as rises do (ETC's paper)."""
     fires: bool = False
     """The method looks up because of this word."""
 
@@ -335,6 +339,15 @@ class ProbeMeasured(Event, frozen=True, kw_only=True):
     retrieve: bool
     is_undefined: bool = False
     """A score is no number, or there was no state: then it is looked up."""
+
+    @property
+    def comparison(self) -> str:
+        """How the sums compare: `1.75 + 0.50 > 1.00`; empty where they are no numbers."""
+        if self.retrieve_score is None or self.stop_score is None or self.is_undefined:
+            return ""
+        theta = f" {'-' if self.theta < 0 else '+'} {abs(self.theta):.2f}" if self.theta else ""
+        sign = _PROBE_SIGNS[self.rule][0 if self.retrieve else 1]
+        return f"{self.retrieve_score:.2f}{theta} {sign} {self.stop_score:.2f}"
 
 
 class SubQueryAsked(Event, frozen=True, kw_only=True):
@@ -565,7 +578,7 @@ def stage_of(event: Event) -> str:
     """The stage whose work ended with this event, as `RunFinished.timings` names it."""
     match event:
         case PromptBuilt() | TokenGenerated() | GenerationFinished() | GenerationReused():
-            return event.phase
+            return "write_query" if event.phase == "search_query" else event.phase  # search_query: searching for it
         case UncertaintyMeasured() | WordMeasured() | ProbeMeasured() | TokensDiscarded() | DecisionMade():
             return "decide"
         case SubQueryAsked():

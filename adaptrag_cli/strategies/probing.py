@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 
 PROBE_USES = frozenset({"prober", "theta", "decision"})
 """Options of every method that probes."""
-_SIGNS = {"logits": (">", "<="), "probabilities": (">=", "<")}
-"""How the two sums compare when it is looked up, and when it is not."""
 
 
 class ProbingRAG:
@@ -136,14 +134,10 @@ def measure(prober: Prober, states: Mapping[int, Sequence[float]], options: Opti
 
 def reason_of(probe: ProbeMeasured) -> str:
     """What the probers say, in words and numbers: `the probers say look it up: 1.75 + 0.50 > 1.00`."""
-    if probe.retrieve_score is None or probe.stop_score is None or probe.is_undefined:
+    if not probe.comparison:
         why = "the probers read no numbers" if probe.layers else "there is no state to probe"
         return f"{why}, so it is looked up"
-    signs = _SIGNS[probe.rule]
-    sign = signs[0] if probe.retrieve else signs[1]
-    theta = f" {'-' if probe.theta < 0 else '+'} {abs(probe.theta):.2f}" if probe.theta else ""
-    numbers = f"{probe.retrieve_score:.2f}{theta} {sign} {probe.stop_score:.2f}"
-    return f"the probers say {'look it up' if probe.retrieve else 'stop'}: {numbers}"
+    return f"the probers say {'look it up' if probe.retrieve else 'stop'}: {probe.comparison}"
 
 
 def _look_up(query: str, rationale: Rationale, use: Resources) -> Generator[Event, None, list[Candidate]]:
