@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from adaptrag_cli.events import GenerationReused, ProbeMeasured, PromptBuilt, QueryBuilt, WordMeasured
+from adaptrag_cli.events import (
+    GenerationReused,
+    ProbeMeasured,
+    PromptBuilt,
+    QueryBuilt,
+    RankedChunk,
+    StepDecided,
+    WordMeasured,
+)
 from adaptrag_cli.run_summary import Round, RunSummary, Step
 
 QUERY_METHODS: Mapping[str, str] = {
@@ -48,11 +56,12 @@ def _reasons(run: RunSummary) -> str:
 
 
 def steps_in_words(run: RunSummary) -> str:
-    """How much was asked, and how much of it was looked up: `asked 3 questions and looked up 2 of them`.
+    """How much was asked, and how much of it was looked up; a step that only asked again is not counted."""
+    return asked_in_words([step.decided for step in run.steps if step.decided])
 
-    A step that only asked again what was asked is not counted.
-    """
-    decided = [step.decided for step in run.steps if step.decided]
+
+def asked_in_words(decided: Sequence[StepDecided]) -> str:
+    """How many steps there were, and how many were looked up: `asked 3 questions and looked up 2 of them`."""
     looked_up = sum(each.retrieve for each in decided)
     asked = f"asked {len(decided)} question{'' if len(decided) == 1 else 's'}"
     if not looked_up:
@@ -69,13 +78,26 @@ def decision_of_step(step: Step) -> str:
     decided = step.decided
     if decided is None:
         return "asked before" if step.asked.is_repeated else "not decided"
+    return reason_of_step(decided)
+
+
+def reason_of_step(decided: StepDecided) -> str:
+    """The reason of a decision, with how sure it was where that was measured."""
     odds = "" if decided.log_odds is None else f" (log-odds {decided.log_odds:+.2f})"
     return f"{decided.reason}{odds}"
 
 
+def chunks_of_step(run: RunSummary, step: Step) -> Iterator[tuple[RankedChunk, bool]]:
+    """What the look-up of a step found, and whether that was read."""
+    looked_up = run.round_of(step)
+    read = step.answered.chunk_ids if step.answered else ()
+    for path in looked_up.paths.values() if looked_up else ():
+        yield from ((chunk, chunk.chunk_id in read) for chunk in path.chunks)
+
+
 def named_value(word: WordMeasured) -> str:
     """A word with what is held against the threshold: `"Dyson" (1.62)`."""
-    return f'"{word.text}"' if word.value is None else f'"{word.text}" ({word.value:.2f})'
+    return f'"{word.text}"' if word.value is None else f'"{word.text}" ({_held(word, word.value)})'
 
 
 def word_in_numbers(word: WordMeasured) -> str:
@@ -90,7 +112,12 @@ def word_in_numbers(word: WordMeasured) -> str:
     if word.value is None:
         return told
     limit = "" if word.threshold is None else f" against {word.threshold:.2f}"
-    return f"{word.value:.2f}{limit}; {told}"
+    return f"{_held(word, word.value)}{limit}; {told}"
+
+
+def _held(word: WordMeasured, value: float) -> str:
+    """A value, between strokes where a drop is held against the threshold by its size: `|-1.62|`."""
+    return f"|{value:.2f}|" if word.is_absolute and value < 0 else f"{value:.2f}"
 
 
 def query_method(query: QueryBuilt) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adaptrag_cli.events import PathRetrieved
 from adaptrag_cli.look_ups import (
     PROBE_COLUMNS,
+    chunks_of_step,
     decision_of_step,
     probe_rows,
     probe_title,
@@ -72,16 +73,12 @@ def _print_steps(run: RunSummary, console: Console) -> None:
 
 def _branch(run: RunSummary, number: int, step: Step) -> tuple[str, tuple[str, ...]]:
     leaves = [decision_of_step(step)]
-    looked_up, answered = run.round_of(step), step.answered
-    if looked_up:
-        read = answered.chunk_ids if answered else ()
-        leaves += [
-            f"[{chunk.rank}] {chunk.location}{'' if chunk.chunk_id in read else ' (not read)'}"
-            for path in looked_up.paths.values()
-            for chunk in path.chunks
-        ]
-    if answered:
-        leaves.append(f"-> {answered.text or '(no answer)'}")
+    leaves += [
+        f"[{chunk.rank}] {chunk.location}{'' if is_read else ' (not read)'}"
+        for chunk, is_read in chunks_of_step(run, step)
+    ]
+    if step.answered:
+        leaves.append(f"-> {step.answered.text or '(no answer)'}")
     return f"{number}. {step.asked.text}", tuple(leaves)
 
 
@@ -105,8 +102,9 @@ def _print_words(run: RunSummary, console: Console) -> None:
     words = [(number, word) for number, call in enumerate(run.reasoning_calls, start=1) for word in call.words]
     if not words:
         return
-    limit = next((word.threshold for _, word in reversed(words) if word.threshold is not None), None)
-    against = "" if limit is None else f"; the value against {limit:.2f}"
+    last = next((word for _, word in reversed(words) if word.threshold is not None), None)
+    value = "|value|" if last and last.is_absolute else "the value"
+    against = "" if last is None else f"; {value} against {last.threshold:.2f}"
     head(console, f"words that were watched (entropies in nats{against})")
     names = ("entropy", "first_difference", "second_difference", "attention", "value")
     used = [name for name in names if any(getattr(word, name) is not None for _, word in words)]

@@ -30,6 +30,8 @@ class Watched:
     """Its share of its sentence's attention, times the sentence's number of words: 1 on average."""
     value: float | None = None
     """What is held against the threshold."""
+    is_absolute: bool = False
+    """Its size is, whatever its sign (ETC's paper)."""
     fires: bool = False
 
 

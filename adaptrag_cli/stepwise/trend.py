@@ -118,6 +118,7 @@ def watch_trend(
                 second_difference=finite(point.second_difference),
                 attention=finite(share),
                 value=finite(value),
+                is_absolute=mode == "paper",
                 fires=fires,
             )
         )

@@ -22,6 +22,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.look_ups import (
     look_ups_in_words,
+    named_value,
     probe_rows,
     probe_title,
     query_in_words,
@@ -185,6 +186,24 @@ def test_a_word_tells_only_what_it_has():
     assert word_in_numbers(word) == "entropy 0.50"
     rind = msgspec.structs.replace(word, attention=1.5, value=0.75, threshold=0.6)
     assert word_in_numbers(rind) == "0.75 against 0.60; entropy 0.50, attention 1.50"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_absolute", "shown"), [(-1.62, True, "|-1.62|"), (1.62, True, "1.62"), (-1.62, False, "-1.62")]
+)
+def test_a_drop_that_is_held_against_the_threshold_by_its_size_stands_between_strokes(value, is_absolute, shown):
+    word = WordMeasured(
+        phase="reasoning",
+        first_step=0,
+        step=0,
+        text="late",
+        entropy=0.5,
+        value=value,
+        threshold=1.0,
+        is_absolute=is_absolute,
+    )
+    assert word_in_numbers(word) == f"{shown} against 1.00; entropy 0.50"
+    assert named_value(word) == f'"late" ({shown})'
 
 
 def test_only_a_prompt_without_chunks_concludes():

@@ -207,6 +207,20 @@ def test_the_chart_shows_differences_values_of_each_call_threshold_and_cuts():
     drive(panel, RUN, test)
 
 
+def test_where_drops_fire_too_the_threshold_is_drawn_on_both_sides():
+    panel = DraftPanel()
+    word = msgspec.structs.replace(next(e for e in RUN if getattr(e, "fires", False)), is_absolute=True, value=-1.62)
+
+    async def test(pilot: Pilot[None]) -> None:
+        chart = panel.query_one(EntropyChart)
+        lines = [(list(d.x), list(d.y)) for d in chart._datasets if type(d).__name__ == "LinePlot"]
+        assert lines == [([0.5, 16.5], [1.0, 1.0]), ([0.5, 16.5], [-1.0, -1.0]), ([5.0], [-1.62])]
+        assert chart._y_min == -2.0
+        assert said(panel, "#draft-trend").startswith("line: value, flat: threshold ±1.00")
+
+    drive(panel, [*RUN[:9], word], test)
+
+
 def test_a_method_without_differences_does_not_name_them():
     panel = DraftPanel()
     word = msgspec.structs.replace(
@@ -396,6 +410,27 @@ def test_each_call_and_each_look_up_is_a_row():
         assert asked.prompt.chunk_ids == ("handbook.md#1", "handbook.md#3")  # of the second call
 
     drive(panel, RUN, test, (60, 16))
+
+
+def test_the_call_that_writes_a_query_stands_with_its_look_up():
+    panel = TimelinePanel()
+    events: list[Event] = []
+    for event in RUN:
+        if isinstance(event, QueryBuilt):
+            events += traces.written("search_query", "Which", " hour?", prompt_tokens=40 + len(events))
+        events.append(event)
+    asked = [event.tokens for event in events if isinstance(event, PromptBuilt) and event.phase == "search_query"]
+
+    async def test(pilot: Pilot[None]) -> None:
+        rows = [str(option.prompt).split() for option in panel.query_one(OptionList).options]
+        assert [row[:2] for row in rows if row[0] not in {"reasoning", "answer", "setup", "decide"}] == [
+            ["look-up", "1"],
+            ["look-up", "2"],
+        ]
+        await pilot.press("down", "down", "enter", "down", "down", "down", "enter")
+        assert [message.prompt.tokens for message in pilot.app.asked] == asked
+
+    drive(panel, traces.stamped(events), test, (60, 16))
 
 
 def test_a_single_call_has_no_number():

@@ -255,8 +255,9 @@ class DraftPanel(Panel):
 
     def _trend(self, threshold: float) -> str:
         """What the lines and marks of the chart are, the most important first: the end may be cut."""
-        parts = [f"line: value, flat: threshold {threshold:.2f}"]
-        if self.query_one(EntropyChart).has_differences:
+        chart = self.query_one(EntropyChart)
+        parts = [f"line: value, flat: threshold {'±' if chart.has_two_thresholds else ''}{threshold:.2f}"]
+        if chart.has_differences:
             parts.append(f"{FIRST_MARK} 1st, {SECOND_MARK} 2nd difference")
         parts += ["│ cut"] if self.query_one(TokenView).discarded else []
         return "; ".join(parts)

@@ -80,7 +80,8 @@ class EntropyChart(Plot):
         """The token with which each call begins: no line leads from one to the next."""
         self._cuts: list[tuple[int, int]] = []
         """The first discarded token, and the one after the last."""
-        self._threshold: float | None = None
+        self._thresholds: tuple[float, ...] = ()
+        """Two, one below 0, where the size of a value counts whatever its sign."""
         self._rebin(1)
         self._mark: int | None = None
         self._drawn_at = -math.inf
@@ -94,7 +95,7 @@ class EntropyChart(Plot):
     def forget(self) -> None:
         """Show nothing."""
         self._entropies, self._words, self._calls, self._cuts = [], [], [], []
-        self._threshold, self._mark = None, None
+        self._thresholds, self._mark = (), None
         self._rebin(self._columns)
         self.draw()
 
@@ -102,6 +103,11 @@ class EntropyChart(Plot):
     def has_differences(self) -> bool:
         """Whether a word has a first or second difference."""
         return bool(self._firsts.values or self._seconds.values)
+
+    @property
+    def has_two_thresholds(self) -> bool:
+        """Whether sharp drops are held against a threshold of their own, below 0."""
+        return len(self._thresholds) == 2
 
     def add(self, tokens: Sequence[TokenGenerated], words: Sequence[WordMeasured] = ()) -> None:
         """Take what came; it is drawn now, or when half a second has passed since the last drawing.
@@ -115,7 +121,7 @@ class EntropyChart(Plot):
         for word in words:
             self._words.append((start + word.step, word))
             self._add_word(start + word.step, word)
-            self._threshold = word.threshold
+            self._thresholds = _thresholds(word)
         self._draw_soon()
 
     def begin_call(self) -> None:
@@ -206,10 +212,10 @@ class EntropyChart(Plot):
             self.bar(middles, heights, width=width, bar_style=styles, hires_mode=HiResMode.HALFBLOCK)
 
     def _draw_words(self, dark: bool) -> None:
-        if self._threshold is None:
+        if not self._thresholds:
             return
-        ends = [0.5, self._last + 0.5]
-        self.plot(ends, [self._threshold] * 2, line_style=_MARK[dark], hires_mode=HiResMode.BRAILLE)
+        for threshold in self._thresholds:
+            self.plot([0.5, self._last + 0.5], [threshold] * 2, line_style=_MARK[dark], hires_mode=HiResMode.BRAILLE)
         for steps, values in self._lines():
             self.plot(steps, values, line_style=f"bold {_TREND[dark]}", hires_mode=HiResMode.BRAILLE)
         for peaks, mark in ((self._firsts, FIRST_MARK), (self._seconds, SECOND_MARK)):
@@ -234,8 +240,8 @@ class EntropyChart(Plot):
 
     def _set_scales(self, dark: bool) -> None:
         values = [value for peaks in self._all_peaks for value in peaks.points()[1]]
-        top = float(math.ceil(max((*values, self._threshold or 0.0, 1.0))))
-        bottom = float(math.floor(min((*values, 0.0))))
+        top = float(math.ceil(max((*values, *self._thresholds, 1.0))))
+        bottom = float(math.floor(min((*values, *self._thresholds, 0.0))))
         self.set_xlimits(0.5, self._last + 0.5)
         self.set_ylimits(bottom, top)
         rows = max(self.size.height - self.margin_bottom - 2, 1)
@@ -247,6 +253,12 @@ class EntropyChart(Plot):
         if self._mark is not None:
             below_the_frame = top - 0.5 * (top - bottom) / rows
             self.scatter([self._mark + 1.0], [below_the_frame], marker="▼", marker_style=_MARK[dark])
+
+
+def _thresholds(word: WordMeasured) -> tuple[float, ...]:
+    if word.threshold is None:
+        return ()
+    return (word.threshold, -word.threshold) if word.is_absolute else (word.threshold,)
 
 
 class _TokenNumbers(NumericAxisFormatter):

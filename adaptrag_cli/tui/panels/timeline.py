@@ -118,6 +118,8 @@ class _Run:
     """That wrote the chain of thought."""
     look_ups: int = 0
     """That were made for a query built while writing."""
+    is_query_written: bool = False
+    """Whether the model has begun to write the query of a look-up that is not built yet."""
     now: str = ""
     """The stage in work."""
     elapsed_ms: float = 0.0
@@ -130,8 +132,10 @@ class _Run:
         name = stage_of(event)
         if isinstance(event, PromptBuilt) and event.phase == "reasoning":
             self.calls += 1
-        if isinstance(event, QueryBuilt):
+        writes_query = isinstance(event, PromptBuilt) and event.phase == "search_query"
+        if writes_query or (isinstance(event, QueryBuilt) and not self.is_query_written):
             self.look_ups += 1
+        self.is_query_written = (writes_query or self.is_query_written) and not isinstance(event, QueryBuilt)
         if self.calls and name == "reasoning":
             return f"reasoning {self.calls}"
         return f"look-up {self.look_ups}" if self.look_ups and _is_of_look_up(name) else name
@@ -363,7 +367,7 @@ class TimelinePanel(Panel):
 
 
 def _is_of_look_up(stage: str) -> bool:
-    return stage in {"build_query", "select"} or stage.startswith("search_")
+    return stage in {"write_query", "build_query", "select"} or stage.startswith("search_")
 
 
 def _heading(columns: _Columns) -> str:
