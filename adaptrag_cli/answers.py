@@ -11,6 +11,7 @@ SO_THE_ANSWER_IS = " So the answer is"
 FINAL_ANSWER_IS = "So the final answer is:"
 ANSWER_MARKER = "Answer:"
 _ANSWER_IS = re.compile(r"\bthe answer is\b:?", flags=re.IGNORECASE)
+_YES_OR_NO = re.compile(r"(yes|no)\s*[,;:.–—-]", flags=re.IGNORECASE)
 _FINAL_ANSWER = re.compile(r"^\s*so the final answer is\b[ \t]*:?[ \t]*(.*)", flags=re.IGNORECASE | re.MULTILINE)
 _ANSWER_MARKED = re.compile(r"\banswer:", flags=re.IGNORECASE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -33,18 +34,20 @@ def same_answer(first: str, second: str) -> bool:
 def concluded_answer(reasoning: str, completion: str = "") -> str:
     """What a chain of thought gives as its answer, freed of a closing full stop (METHODS 4.7 and 13.8).
 
-    It is what follows the first "the answer is" on its line. Without one it is the completion: what was written after
-    the chain of thought had been ended by `SO_THE_ANSWER_IS`.
+    It is what follows the first "the answer is" on its line. Where nothing does, it is the completion: what was written
+    after the chain of thought had been ended by `SO_THE_ANSWER_IS`. Of "Yes, they could" only the yes stays, so that a
+    reader of yes or no finds it (4.7 reads the first letters of StrategyQA's answers).
     """
     found = _ANSWER_IS.search(reasoning)
-    text = reasoning[found.end() :] if found else completion
-    first_line = text.strip().split("\n", 1)[0].strip()
-    return first_line.removesuffix(".").strip()
+    text = (reasoning[found.end() :].strip() if found else "") or completion.strip()
+    first_line = text.split("\n", 1)[0].strip()
+    closed = _YES_OR_NO.match(first_line)
+    return closed[1] if closed else first_line.removesuffix(".").strip()
 
 
 def concludes(reasoning: str) -> bool:
-    """Whether a chain of thought has come to its answer."""
-    return _ANSWER_IS.search(reasoning) is not None
+    """Whether a chain of thought has come to its answer; one that breaks off after "the answer is" has not."""
+    return bool(concluded_answer(reasoning))
 
 
 def before_answer(rationale: str) -> str:

@@ -86,6 +86,8 @@ class ScriptedModel:
     gives_states: bool = False
     attended: list[tuple[Prompt, tuple[int, ...]]] = field(default_factory=list)
     """The calls of `attend`."""
+    prefilled: list[tuple[int, ...]] = field(default_factory=list)
+    """What was evaluated for the cache alone."""
     _read: list[tuple[str, tuple[float, ...]]] = field(default_factory=list)
     _paid: list[tuple[str, Mapping[str, float]]] = field(default_factory=list)
     _rules: list[tuple[str, Reply]] = field(default_factory=list)
@@ -150,6 +152,8 @@ class ScriptedModel:
         states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
         assert self.gives_states or not states, "a strategy asks only for what the model gives"
+        if max_tokens < 1:
+            raise ValueError("max_tokens must be at least 1")
         if len(prompt) + max_tokens > self.context_length:
             raise QueryTooLong(f"{len(prompt)} + {max_tokens} tokens do not fit {self.context_length}")
         answer = self._reply_to(prompt)
@@ -217,6 +221,10 @@ class ScriptedModel:
         assert found is not None, f"the script holds no state after: {prompt.text}"
         self._cached = prompt.token_ids
         return dict.fromkeys(layers, found)
+
+    def prefill(self, prompt: Prompt) -> None:
+        self.prefilled.append(prompt.token_ids)
+        self._cached = prompt.token_ids
 
     def forget(self) -> None:
         self._cached = ()

@@ -30,7 +30,7 @@ from adaptrag_cli.models.base import (
     Prompt,
     Token,
 )
-from adaptrag_cli.models.context import GRANULE, PART, reusable_prefix
+from adaptrag_cli.models.context import GRANULE, PART, SHORTEST_PART, reusable_prefix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +92,8 @@ class CachedModel:
         self._at_once = at_once
         self._previous: tuple[int, ...] = ()
         """The prompt that the run has evaluated last."""
+        self._held: tuple[int, ...] = ()
+        """The one that the model itself has: what was remembered never reached it."""
         info = model.info
         self._identity = (
             info.fingerprint,
@@ -131,6 +133,7 @@ class CachedModel:
         remembered = _decoded(self._cache.get("generation", key), Generation)
         if remembered is not None:
             return self._remembered(replace(remembered, reused_tokens=reused))
+        self._warm(prompt, reused)
         computing = self._computed(
             self._model.generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences, states=states),
             key,
@@ -147,6 +150,7 @@ class CachedModel:
             seconds, scores = remembered
             self._clock.charge(seconds)
             return replace(scores, reused_tokens=reused)
+        self._warm(prompt, reused)
         started = time.monotonic()
         scores = self._model.label_logprobs(prompt, labels)
         self._cache.put("labels", key, msgspec.msgpack.encode((time.monotonic() - started, scores)))
@@ -154,26 +158,34 @@ class CachedModel:
 
     def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
         """What tokens attend to, computed anew each time."""
-        self._previous = (*prompt.token_ids, *continuation)
+        if prompt.token_ids:  # what is read alone is evaluated beside it
+            whole = Prompt(text="", token_ids=(*prompt.token_ids, *continuation))
+            self._warm(whole, self._reused(whole))
         return self._model.attend(prompt, continuation, layer=layer)
 
     def prompt_states(self, prompt: Prompt, layers: Sequence[int]) -> Mapping[int, tuple[float, ...]]:
         """States of a prompt's last token, remembered or new."""
         key = digest(*self._identity, prompt.token_ids, "prompt_states", *layers)
-        self._previous = prompt.token_ids
+        reused = self._reused(prompt)
         remembered = _decoded(self._cache.get("states", key), tuple[float, dict[int, tuple[float, ...]]])
         if remembered is not None:
             seconds, known = remembered
             self._clock.charge(seconds)
             return known
+        self._warm(prompt, reused)
         started = time.monotonic()
         states = dict(self._model.prompt_states(prompt, layers))
         self._cache.put("states", key, msgspec.msgpack.encode((time.monotonic() - started, states)))
         return states
 
+    def prefill(self, prompt: Prompt) -> None:
+        """Evaluate a prompt; the clock counts it."""
+        self._warm(prompt, self._reused(prompt))
+        self._model.prefill(prompt)
+
     def forget(self) -> None:
         self._model.forget()
-        self._previous = ()
+        self._previous = self._held = ()
 
     def cancel(self) -> None:
         self._model.cancel()
@@ -183,10 +195,22 @@ class CachedModel:
 
     def _reused(self, prompt: Prompt) -> int:
         """Tokens that the KV cache of a run on its own would hold: whether others have computed it changes no count."""
-        granule = PART if self.info.gpu_layers_used else GRANULE
-        reused = reusable_prefix(self._previous, prompt.token_ids, granule)
+        reused = reusable_prefix(self._previous, prompt.token_ids, self._granule)
         self._previous = prompt.token_ids
         return reused
+
+    def _warm(self, prompt: Prompt, reused: int) -> None:
+        """Let the model hold, off the clock, what it would hold in a run on its own; then it evaluates the prompt."""
+        if reused > reusable_prefix(self._held, prompt.token_ids, self._granule):
+            begun = time.monotonic()
+            beginning = prompt.token_ids[: reused + SHORTEST_PART]
+            self._model.prefill(Prompt(text="", token_ids=beginning))
+            self._clock.exclude(time.monotonic() - begun)
+        self._held = prompt.token_ids
+
+    @property
+    def _granule(self) -> int:
+        return PART if self.info.gpu_layers_used else GRANULE
 
     def _remembered(self, generation: Generation) -> Generator[Token, None, Generation]:
         self._clock.charge(generation.seconds)

@@ -194,6 +194,15 @@ class LanguageModel(Protocol):
         """
         ...
 
+    def prefill(self, prompt: Prompt) -> None:
+        """Evaluate a prompt, so that one that begins with it finds it in the KV cache.
+
+        Raises:
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+        """
+        ...
+
     def forget(self) -> None:
         """Empty the KV cache, so that the next prompt costs what it costs alone."""
         ...

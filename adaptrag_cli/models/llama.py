@@ -226,12 +226,7 @@ class LlamaModel:
 
         if not all(labels):
             raise ValueError("a label must not be empty")
-        self._require_room(prompt, 1)
-        self._open_call()
-        try:
-            reused = self._decoding.begin(self._sequence, prompt.token_ids)
-        finally:
-            self._decoding.end(self._sequence)
+        reused = self._evaluate(prompt)
         first_ids = [self._tokenizer.plain_ids(label)[0] for label in labels]
         return LabelScores(
             logprobs=logprobs_of(self._context.logits(), first_ids), prompt_tokens=len(prompt), reused_tokens=reused
@@ -281,6 +276,16 @@ class LlamaModel:
             self._decoding.end(self._sequence)
         return {layer: tuple(states[number].tolist()) for layer, number in numbers.items()}
 
+    def prefill(self, prompt: Prompt) -> None:
+        """Evaluate a prompt, and keep it in this sequence's KV cache.
+
+        Raises:
+            QueryTooLong: the prompt does not fit the context.
+            RunCancelled: `cancel` was called.
+            ModelError: llama.cpp refuses.
+        """
+        self._evaluate(prompt)
+
     def forget(self) -> None:
         """Empty this sequence's KV cache; a generation in progress is over."""
         self._require_open()
@@ -326,6 +331,15 @@ class LlamaModel:
                 f"{self._info.context_length}",
                 "ask a shorter question or raise models.context_length",
             )
+
+    def _evaluate(self, prompt: Prompt) -> int:
+        """Evaluate a prompt as a call of its own; return the number of its tokens that were in the cache."""
+        self._require_room(prompt, 1)
+        self._open_call()
+        try:
+            return self._decoding.begin(self._sequence, prompt.token_ids)
+        finally:
+            self._decoding.end(self._sequence)
 
     def _require_room(self, prompt: Prompt, max_tokens: int) -> None:
         self._require_fits(len(prompt), max_tokens)

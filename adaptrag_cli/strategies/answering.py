@@ -129,12 +129,17 @@ def _conclude(
 
 
 def fit_prompt(
-    kept: Sequence[Candidate], use: Resources, max_tokens: int, build: Callable[[Sequence[prompts.Passage]], Prompt]
+    kept: Sequence[Candidate],
+    use: Resources,
+    max_tokens: int,
+    build: Callable[[Sequence[prompts.Passage]], Prompt],
+    *,
+    remedy: str = "shorten it, or raise --context-length",
 ) -> Generator[Event, None, tuple[Prompt, Sequence[Candidate]]]:
     """Build the prompt with as many whole chunks as the context window holds; the last ranked is dropped first.
 
     Raises:
-        QueryTooLong: it does not even hold the question.
+        QueryTooLong: it does not even hold the prompt without a chunk.
     """
     room = use.model.info.context_length - max_tokens
     shown = list(kept)
@@ -145,9 +150,9 @@ def fit_prompt(
             return prompt, shown
         if not shown:
             raise QueryTooLong(
-                f"the question takes {len(prompt)} tokens and leaves no room for an answer in a context of "
-                f"{use.model.info.context_length}",
-                "shorten it, or raise --context-length",
+                f"the question takes {len(prompt)} tokens with its instructions and leaves no room for an answer in a "
+                f"context of {use.model.info.context_length}",
+                remedy,
             )
         dropped = shown.pop()
         yield WarningRaised(

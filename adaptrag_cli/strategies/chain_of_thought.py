@@ -8,7 +8,7 @@ Reasoning that comes to no answer is ended with "So the answer is" and completed
 
 Differs from the papers:
 - The examples are ours, and they stand before the passages, so that the KV cache serves every question.
-- The passages come from the open index with the chosen retriever (the papers: BM25 over Wikipedia).
+- The passages come from the open index (the papers: Wikipedia), by BM25 as there unless another retriever is chosen.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ChainOfThoughtRetrieve:
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
     uses: ClassVar[frozenset[str]] = REASONING_USES | {"retriever", "top_k"}
     needs_index: ClassVar[bool] = True
-    defaults: ClassVar[Options] = Options()
+    defaults: ClassVar[Options] = Options(retriever="sparse")
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """One search, one call, or two where the first comes to no answer."""

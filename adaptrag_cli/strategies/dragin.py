@@ -35,13 +35,18 @@ from adaptrag_cli.stepwise.firing import Trigger, first_trigger
 from adaptrag_cli.stepwise.rind import watch_rind
 from adaptrag_cli.stepwise.spans import Word, find_sentences, find_words
 from adaptrag_cli.strategies.base import Answer, Options, Resources
-from adaptrag_cli.strategies.reasoning import REASONING_USES, RETRIEVING_USES, Thought, look_up_question
+from adaptrag_cli.strategies.reasoning import (
+    REASONING_USES,
+    RETRIEVING_USES,
+    Thought,
+    cut_before,
+    look_up_question,
+)
 from adaptrag_cli.strategies.watching import (
     WATCHING_USES,
     Sighting,
     attend_alone,
     attend_in_context,
-    cut_before,
     nearest,
     place_words,
     watch,

@@ -36,13 +36,18 @@ from adaptrag_cli.stepwise.firing import attention_paid, first_trigger
 from adaptrag_cli.stepwise.spans import find_words
 from adaptrag_cli.stepwise.trend import watch_trend
 from adaptrag_cli.strategies.base import Answer, Options, Resources
-from adaptrag_cli.strategies.reasoning import REASONING_USES, RETRIEVING_USES, Thought, look_up_question
+from adaptrag_cli.strategies.reasoning import (
+    REASONING_USES,
+    RETRIEVING_USES,
+    Thought,
+    cut_before,
+    look_up_question,
+)
 from adaptrag_cli.strategies.watching import (
     WATCHING_USES,
     Sighting,
     attend_alone,
     attend_in_context,
-    cut_before,
     gives_attention,
     nearest,
     place_words,

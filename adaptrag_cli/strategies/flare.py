@@ -42,6 +42,7 @@ from adaptrag_cli.strategies.reasoning import (
     REASONING_USES,
     RETRIEVING_USES,
     Thought,
+    cut_before,
     look_up_question,
     look_ups_used_up,
 )
@@ -59,7 +60,7 @@ class FLARE:
         REASONING_USES | RETRIEVING_USES | {"trigger", "mode", "query_form", "mask_below", "look_ahead_tokens"}
     )
     needs_index: ClassVar[bool] = True
-    defaults: ClassVar[Options] = Options(trigger=0.2, top_k=2, context_policy="replace")
+    defaults: ClassVar[Options] = Options(trigger=0.2, retriever="sparse", top_k=2, context_policy="replace")
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Write the chain of thought in the chosen mode, and conclude it."""
@@ -121,7 +122,7 @@ def _sentences(options: Options) -> int:
 def _look_up_instead(thought: Thought, probe: Generation, unsure: Unsure) -> Generator[Event, None, None]:
     """Discard the unsure sentence and what follows it, and search for what it said."""
     written = thought.text + "".join(token.text for token in probe.tokens[: unsure.end])
-    yield from thought.keep(probe, until=unsure.first, reason=unsure.reason)
+    yield from thought.keep(probe, until=cut_before(probe, unsure.first), reason=unsure.reason)
     yield DecisionMade(
         retrieve=True, uncertainty=unsure.doubt, threshold=thought.use.options.trigger, reason=unsure.reason
     )
@@ -137,7 +138,7 @@ def _let_stand(thought: Thought, probe: Generation, sighting: Sighting) -> Gener
     goes_on = options.mode == "paper" and thought.goes_on_after(probe)
     if sighting.is_searchable:
         yield look_ups_used_up(options)
-        if goes_on:
+        if goes_on and thought.tokens_left:
             yield from thought.keep((yield from thought.think(thought.tokens_left)))
         return False
     if sighting.unsure is not None:

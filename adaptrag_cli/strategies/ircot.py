@@ -49,7 +49,7 @@ class IRCoT:
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
     uses: ClassVar[frozenset[str]] = REASONING_USES | RETRIEVING_USES | ANSWER_USES | {"reader"}
     needs_index: ClassVar[bool] = True
-    defaults: ClassVar[Options] = Options(context_policy="accumulate", max_retrievals=10)
+    defaults: ClassVar[Options] = Options(retriever="sparse", context_policy="accumulate", max_retrievals=10)
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Reason and look up by turns; conclude, or let the reader answer."""

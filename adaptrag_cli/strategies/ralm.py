@@ -47,7 +47,7 @@ class InContextRALM:
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs"})
     uses: ClassVar[frozenset[str]] = REASONING_USES | RETRIEVING_USES | {"stride"}
     needs_index: ClassVar[bool] = True
-    defaults: ClassVar[Options] = Options(top_k=1, context_policy="replace", max_retrievals=32)
+    defaults: ClassVar[Options] = Options(retriever="sparse", top_k=1, context_policy="replace", max_retrievals=32)
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Write stride by stride, and conclude."""

@@ -6,7 +6,7 @@ look up, with which query, and what of the text stays (METHODS 4.7, 5, 6, 12b).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from adaptrag_cli import prompts
@@ -31,6 +31,7 @@ REASONING_USES = frozenset({"examples", "reasoning_tokens", "conclusion_tokens"}
 RETRIEVING_USES = frozenset({"retriever", "top_k", "context_policy", "max_retrievals"})
 """And of those that look up while they do."""
 _PARAGRAPH_END = ("\n",)
+_BREAKS_OFF = ("the answer is", "the answer is:")
 
 
 @dataclass(kw_only=True)
@@ -157,8 +158,10 @@ class Thought:
         )
 
     def _complete(self, text: str) -> Generator[Event, None, Generation]:
-        """End a chain of thought with "So the answer is" and let the model say what."""
-        written = f"{text.rstrip()}{SO_THE_ANSWER_IS}"
+        """End a chain of thought with "So the answer is", unless it breaks off there, and let the model say what."""
+        written = text.rstrip()
+        if not written.lower().endswith(_BREAKS_OFF):
+            written += SO_THE_ANSWER_IS
         return (yield from self._call("answer", written, self.use.options.conclusion_tokens))
 
     def _call(
@@ -166,13 +169,17 @@ class Thought:
     ) -> Generator[Event, None, Generation]:
         """Let the model go on from what is written, with as many of the chunks as fit."""
         use = self.use
+        reserved = max_tokens
+        if phase == "reasoning":  # a text that comes to no answer is completed
+            reserved += use.options.conclusion_tokens + len(use.model.tokenize(SO_THE_ANSWER_IS))
         prompt, shown = yield from fit_prompt(
             self.chunks,
             use,
-            max_tokens,
+            reserved,
             lambda passages: use.model.build_prompt(
                 prompts.reasoning(self.query, passages, use.options.examples), written=written
             ),
+            remedy="shorten it, take fewer --examples, or raise --context-length",
         )
         self.prompt = prompt
         self.consulted.update((chunk.chunk_id, chunk) for chunk in shown if chunk.chunk_id not in self.consulted)
@@ -204,11 +211,11 @@ def look_ups_used_up(options: Options) -> WarningRaised:
     )
 
 
-def first_sentence_end(tokens: Sequence[str], sentence: str) -> int:
-    """The number of the token with which a sentence at the beginning of a text is complete."""
-    length = 0
-    for number, text in enumerate(tokens, start=1):
-        length += len(text)
-        if length >= len(sentence):
-            return number
-    return len(tokens)
+def cut_before(written: Generation, token: int) -> int:
+    """Where to cut so that the model may write anything in place of the word that begins with a token.
+
+    Some vocabularies spell the space before a number as a token of its own; behind it only a number would follow.
+    """
+    while token and not written.tokens[token - 1].text.strip():
+        token -= 1
+    return token

@@ -86,7 +86,7 @@ def watch(watcher: Watcher) -> Generator[Event, None, Answer]:
         if not any(word.is_content for word in sighting.words[: trigger.word]) and not thought.text.strip():
             yield WarningRaised(
                 code="first_word_fired",
-                message="unsure at the first content word: nothing stands before it that a query could be made of",
+                message="unsure at the first word: only the question is there to make a query of",
             )
         query = yield from _choose_query(watcher, probe, sighting)
         yield from thought.look_up(query)
@@ -98,16 +98,6 @@ def watch(watcher: Watcher) -> Generator[Event, None, Answer]:
 def gives_attention(model: LanguageModel) -> bool:
     """Whether the model tells what its tokens attend to."""
     return "attention" in model.info.capabilities
-
-
-def cut_before(probe: Generation, token: int) -> int:
-    """Where to cut so that the model may write anything in place of the word that begins with a token.
-
-    Some vocabularies spell the space before a number as a token of its own; behind it only a number would follow.
-    """
-    while token and not probe.tokens[token - 1].text.strip():
-        token -= 1
-    return token
 
 
 def nearest(values: Sequence[float | None]) -> float | None:
@@ -136,6 +126,7 @@ def _tell_words(sighting: Sighting, trigger: Trigger | None, threshold: float) -
             attention=each.attention,
             value=each.value,
             threshold=threshold,
+            is_absolute=each.is_absolute,
             fires=trigger is not None and each.word == trigger.word,
         )
 

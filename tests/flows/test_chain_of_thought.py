@@ -90,6 +90,23 @@ def test_reasoning_that_comes_to_no_answer_is_ended(retriever):
     assert model.calls[1].max_tokens == Options().conclusion_tokens
 
 
+def test_a_text_that_breaks_off_at_its_answer_is_completed():
+    cut = reply("Nobody knows it. So the answer is", stop_reason="length")
+    model = ScriptedModel().then(cut, reply(" Ottilie Brandt."))
+    events = run_with(Resources(model=model, retriever=None), "cot", reasoning_tokens=7)
+    assert prompts_of(events, "answer")[0].endswith("<assistant>Nobody knows it. So the answer is")
+    assert only(events, RunFinished).answer == "Ottilie Brandt"
+
+
+def test_a_window_that_cannot_hold_the_conclusion_is_refused_at_once():
+    prompt = len(ScriptedModel().build_prompt(prompts.reasoning(QUERY, (), 8)))
+    small = ScriptedModel(context_length=prompt + 2 + 20 + 3)  # "So the answer is" has 4 tokens
+    events = run_with(Resources(model=small, retriever=None), "cot", reasoning_tokens=2)
+    assert isinstance(events[-1], RunFailed)
+    assert events[-1].hint == "shorten it, take fewer --examples, or raise --context-length"
+    assert small.calls == []
+
+
 def test_a_model_that_says_nothing_gives_an_empty_answer():
     model = ScriptedModel().then(reply(""), reply(""))
     end = only(run_with(Resources(model=model, retriever=None), "cot"), RunFinished)
@@ -97,7 +114,7 @@ def test_a_model_that_says_nothing_gives_an_empty_answer():
 
 
 def test_chunks_that_do_not_fit_are_left_out(retriever):
-    model = ScriptedModel(context_length=191 + 128).then(reply(REASONING))  # room for one
+    model = ScriptedModel(context_length=191 + 128 + 24).then(reply(REASONING))  # room for one, and for a conclusion
     events = run_with(Resources(model=model, retriever=retriever), "cot-retrieve", examples=4)
     assert [event.code for event in events if isinstance(event, WarningRaised)] == ["chunk_dropped"]
     assert len(only(events, RunFinished).chunk_ids) == 1

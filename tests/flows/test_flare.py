@@ -20,7 +20,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Resources, load_strategy
-from fakes import ScriptedModel, reply
+from fakes import Reply, ScriptedModel, reply, scripted_token
 from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with
 
@@ -237,6 +237,14 @@ def test_when_the_look_ups_are_used_up_the_rest_is_written_at_once(retriever):
     assert cost(events) == (4, 2)
 
 
+def test_nothing_is_asked_for_when_look_ups_and_tokens_are_used_up_together(retriever):
+    replies = unsure(" " + JOE), sure(" Ann."), unsure(" " + JOE), sure(" Ottilie.")
+    model, events = ask(retriever, PAPER, *replies, max_retrievals=2, reasoning_tokens=8)
+    assert codes(events) == ["look_ups_used_up", "reasoning_cut"]
+    assert [call.max_tokens for call in model.calls] == [8, 8, 7, 20]
+    assert only(events, RunFinished).answer == "Ottilie"
+
+
 def test_a_model_that_is_always_unsure_still_comes_to_an_end(retriever):
     sentences = [unsure(" " + JOE)] * 9  # each look-up keeps the sentence that is written with it, however unsure
     _, events = ask(retriever, PAPER, *sentences, sure(END), max_retrievals=5)
@@ -313,6 +321,15 @@ def test_all_of_the_continuation_is_kept(retriever):
     assert [w.value for w in words[:3]] == pytest.approx([0.01] * 3)
     assert [w.value for w in words[3:10]] == pytest.approx([0.211429] * 7, abs=1e-6)
     assert [w.text for w in words if w.fires] == ["Pennsylvania."]
+
+
+def test_the_space_before_a_number_goes_with_its_sentence(retriever):
+    pieces = ["Ann", " lit", " it.", " ", "1887", " was", " cold."]
+    likely = [0.99] * 3 + [0.9, 0.1, 0.5, 0.95]
+    tokens = tuple(scripted_token(t, math.log(p), 0.1) for t, p in zip(pieces, likely, strict=True))
+    _, events = ask(retriever, CODE, Reply(tokens=tokens), sure(f" Joe did.{END}"))
+    assert (only(events, TokensDiscarded).from_step, only(events, TokensDiscarded).text) == (3, " 1887 was cold.")
+    assert fold(events).reasoning == f"Ann lit it. Joe did.{END}"
 
 
 def test_a_sure_continuation_ends_the_text(retriever):

@@ -78,16 +78,20 @@ def test_token_f1(first, second, f1):
     [
         ("Bern is in Switzerland. So the answer is the franc.", "", "the franc"),
         ("So the answer is: 42", "", "42"),
-        ("The answer is no. But the answer is yes.", "", "no. But the answer is yes"),
+        ("The answer is no. But the answer is yes.", "", "no"),
+        ("So the answer is Yes, they could meet.", "", "Yes"),
+        ("Nothing is known.", "no: the lamp was dark", "no"),
+        ("So the answer is No Country for Old Men.", "", "No Country for Old Men"),
         ("So the answer is U.S.A.\nQuestion: next", "", "U.S.A"),
         ("So the answer is", "", ""),
+        ("So the answer is", " Paris.", "Paris"),
         ("Nothing is known.", "Paris.", "Paris"),
         ("Nothing is known.", "", ""),
     ],
 )
 def test_what_a_chain_of_thought_concludes(reasoning, completion, answer):
     assert concluded_answer(reasoning, completion) == answer
-    assert concludes(reasoning) is ("nswer is" in reasoning)
+    assert concludes(reasoning) is ("nswer is " in reasoning or "nswer is:" in reasoning)
 
 
 @pytest.mark.parametrize(
