@@ -236,7 +236,8 @@ def load_lanes(
     """Load a model file once, as so many models that write a text each; closing one closes all.
 
     `trusted` means that the file's hash is the catalogue's. `signals` lets the models give attention and states, at a
-    small cost of speed; where one cannot, it says so in its notes. Taking a token of each in turn decodes them as one
+    small cost of speed and for the memory of one more KV cache of the whole context length, in which a text is read
+    alone; where one cannot, it says so in its notes. Taking a token of each in turn decodes them as one
     batch.
 
     Raises:

@@ -105,14 +105,3 @@ def attention_paid(rows: Floats, first_row: int, words: Sequence[Word], words_at
     paid = np.add.reduceat(tokens, starts, axis=0) / lengths[:, None]
     received = np.add.reduceat(paid[:, words_at + words[0].first : words_at + words[-1].end], starts, axis=1)
     return tuple(float(value) for value in received.max(axis=1))
-
-
-def attention_received(heads: Floats, *, later_only: bool) -> tuple[float, ...]:
-    """How much each token receives at most from one token, mean over heads (METHODS 5); 0 where nothing may pay.
-
-    Args:
-        heads: shape (n_heads, n, n), rows pay: all heads of one layer over a text.
-        later_only: count the tokens behind it alone (DRAGIN's paper), not itself (its code).
-    """
-    paying = np.tril(heads, k=-1 if later_only else 0)
-    return tuple(float(value) for value in paying.max(axis=1, initial=0.0).mean(axis=0))

@@ -324,6 +324,12 @@ def probed_states(strategy: Strategy) -> ProberKind | None:
     return kind
 
 
+def most_examples(strategy: Strategy) -> int:
+    """How many worked examples a strategy has: as many as it shows by default, unless it says `most_examples`."""
+    most: int = getattr(strategy, "most_examples", strategy.defaults.examples)
+    return most
+
+
 def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
     """Refuse before anything is generated when the model lacks a signal."""
     missing = sorted(strategy.requires - model.info.capabilities)
@@ -340,6 +346,9 @@ def resolve_options(
     """Lay the user's values over the strategy's, and say where each came from.
 
     `model_threshold` is the threshold measured for the answer model; it stands between the two.
+
+    Raises:
+        ConfigError: more worked examples are wanted than there are.
     """
     given: dict[str, object] = {}
     origin_of: dict[str, str] = {}
@@ -351,6 +360,12 @@ def resolve_options(
             given[option.name] = value
             origin_of[option.name] = origins[f"ask.{option.name}"]
     options = replace(strategy.defaults, **given)  # type: ignore[arg-type]
+    most = most_examples(strategy)
+    if "examples" in strategy.uses and options.examples > most:
+        raise ConfigError(
+            f"{origin_of['examples']}: {options.examples} examples are wanted, strategy {strategy.name!r} has {most}",
+            f"give a number from 0 to {most}",
+        )
     settings = tuple(
         Setting(
             name=o.name, value=getattr(options, o.name), origin=origin_of.get(o.name, f"default of {strategy.name}")

@@ -8,6 +8,7 @@ Reasoning that comes to no answer is ended with "So the answer is" and completed
 
 Differs from the papers:
 - The examples are ours, and they stand before the passages, so that the KV cache serves every question.
+- No "Answer:" ends the prompt, as it does there: after one, small models rather answer than reason.
 - The passages come from the open index (the papers: Wikipedia), by BM25 as there unless another retriever is chosen.
 """
 

@@ -17,9 +17,12 @@ Differs from the paper:
   then put together of the content words of the question and of the last kept sentence.
 - The attention for the query is read where the text was written, examples included; the code reads it once more over
   question and text alone. Only the question and the text are candidates in both.
+- A query is not cut to its last 64 tokens (as in the code): the `query_words` words that it has at most are few enough.
 - Content words are told apart by a list of function words, as the paper words it, not by parts of speech.
 - At most `max_retrievals` look-ups; all calls together write `reasoning_tokens` tokens (the code gives each as many).
-- The examples are ours, and they stand before the passages, so that the KV cache serves every call.
+- The examples are ours, and they stand before the passages, so that the KV cache keeps them. What follows them, the
+  question and the text, is evaluated anew when passages come before it, and again when they are gone.
+- No "Answer:" ends the prompt, as it does there: after one, small models rather answer than reason.
 """
 
 from __future__ import annotations

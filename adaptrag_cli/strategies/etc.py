@@ -19,7 +19,9 @@ Differs from the paper:
 - A model without attention still runs: queries are the content words of the question and of the last sentence.
 - At most `max_retrievals` look-ups; all calls together write `reasoning_tokens` tokens (the code gives each as many).
 - The text ends once it has come to its answer: what the code lets the model add would only stand behind that.
-- The examples are ours, and they stand before the passages, so that the KV cache serves every call.
+- The examples are ours, and they stand before the passages, so that the KV cache keeps them. What follows them, the
+  question and the text, is evaluated anew when passages come before it, and again when they are gone.
+- No "Answer:" ends the prompt, as it does there: after one, small models rather answer than reason.
 """
 
 from __future__ import annotations

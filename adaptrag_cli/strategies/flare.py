@@ -17,7 +17,8 @@ is looked up below it; 0 looks up every sentence.
    and the text ends.
 3. The query is that sentence without its tokens of 1 - p > trigger.
 4. D = top k for the query; all of LLM(examples, D, question, text) is kept; on with 1.
-Its chunks serve that one call, which is `--context-policy discard`.
+It is DRAGIN's trigger with the rest as in FLARE here: k is 2, and chunks are read until the next look-up. In the tables
+they serve that one call and are 3, which is `--context-policy discard --top-k 3`.
 
 Differs from the paper:
 - A sure sentence is kept as it was written. The released code writes it again, which gives the same text for one more
@@ -25,6 +26,9 @@ Differs from the paper:
 - The model stops after one sentence of at most 64 tokens; there it writes 64 tokens, whose first sentence is kept.
 - `written` asks one question, about the least likely part, and searches once. The paper asks one about each unsure part
   and merges what is found: as many calls and searches more.
+- A line break ends the text (there a blank line does), and a sentence may be of any length (there a first sentence has
+  5 characters at least).
+- No "Answer:" ends the prompt: after one, small models rather answer than reason.
 - A query is cut to the last 64 tokens of its sentence (as in the released code).
 - The text ends after 128 tokens, and 5 look-ups are the most (the paper: 256 tokens, and as many as it takes).
 - DRAGIN tunes the trigger of `--mode code` between 0.06 and 0.4 for each model; both modes begin with 0.2 here.

@@ -17,7 +17,8 @@ Differs from the paper:
 - k = 3 (the paper tunes it between 2 and 8, and fixes 6 for its largest sets): a CPU evaluates each chunk anew with
   every sentence, because it stands before the text.
 - A sentence that the text already holds ends it: small models would write and look it up again to the end.
-- Chunks are not cut at 350 words; what does not fit the context window is left out, the last found first.
+- Chunks are not cut at 350 words, and none is dropped for having more than 600; what does not fit the context window is
+  left out, the last found first.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from adaptrag_cli.answers import marked_answer
+from adaptrag_cli.demonstrations import REASONING
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import (
     Candidate,
@@ -67,6 +68,7 @@ class ProbingRAG:
         PROBE_USES | RATIONALE_USES | {"probe_query", "retriever", "top_k", "max_retrievals"}
     )
     probes: ClassVar[ProberKind] = "answer"
+    most_examples: ClassVar[int] = len(REASONING)
     needs_index: ClassVar[bool] = True
     defaults: ClassVar[Options] = Options(
         retriever="sparse", top_k=5, max_retrievals=4, examples=4, rationale_tokens=150

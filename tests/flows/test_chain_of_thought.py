@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adaptrag_cli import prompts
+from adaptrag_cli.config import AskSettings
+from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import GenerationFinished, PromptBuilt, RunFailed, RunFinished, WarningRaised
 from adaptrag_cli.run_document import to_document
 from adaptrag_cli.run_summary import fold
-from adaptrag_cli.strategies.base import Options, Resources
+from adaptrag_cli.strategies.base import Options, Resources, load_strategy, resolve_options
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with
@@ -133,3 +135,16 @@ def test_only_what_was_written_last_ends_a_phase(retriever):
     texts = {event.phase: event.text for event in events if isinstance(event, GenerationFinished)}
     assert texts == {"reasoning": "No end. ", "answer": " It is Ottilie."}
     assert only(events, RunFinished).answer == "It is Ottilie"
+
+
+@pytest.mark.parametrize(("strategy", "most"), [("cot", 8), ("probing", 8), ("deeprag", 6)])
+def test_more_examples_than_there_are_are_refused(strategy, most):
+    def options_with(examples):
+        ask, origins = AskSettings(examples=examples), {"ask.examples": "--examples"}
+        return resolve_options(load_strategy(strategy), ask, origins, model_threshold=None)[0]
+
+    assert options_with(most).examples == most
+    with pytest.raises(ConfigError) as refused:
+        options_with(most + 1)
+    assert str(refused.value) == f"--examples: {most + 1} examples are wanted, strategy '{strategy}' has {most}"
+    assert refused.value.hint == f"give a number from 0 to {most}"

@@ -1,11 +1,15 @@
 """DRAGIN's RIND in both forms, with the worked numbers of METHODS 5."""
 
 import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from adaptrag_cli.stepwise.firing import attention_received, first_trigger
+from adaptrag_cli.models.signals import AttentionReader
+from adaptrag_cli.stepwise.firing import first_trigger
 from adaptrag_cli.stepwise.rind import rind_scores, watch_rind
 from adaptrag_cli.stepwise.spans import find_sentences, find_words
 
@@ -26,12 +30,39 @@ def test_both_forms():
     assert rind_scores(H, A, words, mode="code") == near((0.4, 1.2, 0.16, 1.6))
 
 
-def test_attention_received_with_and_without_a_tokens_own_row():
+@dataclass
+class Computed:
+    """A node of llama.cpp's graph, computed already: it hands its values to whoever reads it."""
+
+    values: np.ndarray
+
+    @property
+    def size(self):
+        return self.values.size
+
+    def read(self, offset, count):
+        return self.values.ravel()[offset : offset + count]
+
+    @contextmanager
+    def reading(self, readers):
+        yield
+        (read,) = readers.values()
+        read(self)
+
+
+@pytest.mark.parametrize("edges", [(0, 3), (0, 1, 3), (0, 2, 3), (0, 1, 2, 3)])
+def test_attention_received_with_and_without_a_tokens_own_row_in_parts(edges):
     heads = np.array([[[1, 0, 0], [0.6, 0.4, 0], [0.2, 0.5, 0.3]], [[1, 0, 0], [0.5, 0.5, 0], [0.1, 0.2, 0.7]]])
+    padded = np.pad(heads, ((0, 0), (0, 0), (0, 1))).astype(np.float32)
+    reader = AttentionReader(layer=1, heads=2, first_row=0, n_keys=3)
+    for start, end in pairwise(edges):
+        with reader.part(Computed(padded[:, start:end]), start, end):
+            pass
+    attention = reader.result()
     # Code: (1, .5, .3) and (1, .5, .7). Paper, j > i: (.6, .5, 0) and (.5, .2, 0).
-    assert attention_received(heads, later_only=False) == near((1.0, 0.5, 0.5))
-    assert attention_received(heads, later_only=True) == near((0.55, 0.35, 0.0))
-    assert attention_received(np.zeros((2, 0, 0)), later_only=True) == ()
+    assert attention.received == pytest.approx((1.0, 0.5, 0.5))
+    assert attention.received_later == pytest.approx((0.55, 0.35, 0.0))
+    assert attention.rows == pytest.approx(np.array([[1, 0, 0], [0.55, 0.45, 0], [0.15, 0.35, 0.5]]))
 
 
 def test_the_codes_filter_comes_after_the_sentence_was_flagged():
