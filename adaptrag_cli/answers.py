@@ -11,7 +11,7 @@ SO_THE_ANSWER_IS = " So the answer is"
 FINAL_ANSWER_IS = "So the final answer is:"
 ANSWER_MARKER = "Answer:"
 _ANSWER_IS = re.compile(r"\bthe answer is\b:?", flags=re.IGNORECASE)
-_YES_OR_NO = re.compile(r"(yes|no)\s*[,;:.–—-]", flags=re.IGNORECASE)
+_YES_OR_NO = re.compile(r"(yes|no)(?:\s*[,;:–—]|\s+-|-\B|\.(?!\s*\d))", flags=re.IGNORECASE)
 _FINAL_ANSWER = re.compile(r"^\s*so the final answer is\b[ \t]*:?[ \t]*(.*)", flags=re.IGNORECASE | re.MULTILINE)
 _ANSWER_MARKED = re.compile(r"\banswer:", flags=re.IGNORECASE)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -36,7 +36,7 @@ def concluded_answer(reasoning: str, completion: str = "") -> str:
 
     It is what follows the first "the answer is" on its line. Where nothing does, it is the completion: what was written
     after the chain of thought had been ended by `SO_THE_ANSWER_IS`. Of "Yes, they could" only the yes stays, so that a
-    reader of yes or no finds it (4.7 reads the first letters of StrategyQA's answers).
+    reader of yes or no finds it (4.7 reads the first letters of StrategyQA's answers); "No. 10" is no such answer.
     """
     found = _ANSWER_IS.search(reasoning)
     text = (reasoning[found.end() :].strip() if found else "") or completion.strip()

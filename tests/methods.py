@@ -11,8 +11,10 @@ from adaptrag_cli.events import (
     Event,
     GenerationFinished,
     PromptBuilt,
+    QueryBuilt,
     RunFinished,
     TokenGenerated,
+    WarningRaised,
     check_laws,
     decode_event,
     encode_event,
@@ -43,6 +45,21 @@ def outline(events: Sequence[Event]) -> list[str]:
     """The events in short: kinds, and phases or paths where they have one; tokens left out."""
     shown = (e for e in events if not isinstance(e, TokenGenerated | GenerationFinished))
     return [":".join(filter(None, (type(e).__name__, getattr(e, "phase", getattr(e, "path", ""))))) for e in shown]
+
+
+def codes(events: Sequence[Event]) -> list[str]:
+    """The warnings."""
+    return [event.code for event in events if isinstance(event, WarningRaised)]
+
+
+def queries(events: Sequence[Event]) -> list[tuple[str, str]]:
+    """The queries that were built, and how."""
+    return [(event.method, event.text) for event in events if isinstance(event, QueryBuilt)]
+
+
+def chunks_read(events: Sequence[Event]) -> list[tuple[str, ...]]:
+    """The chunks that each call read."""
+    return [event.chunk_ids for event in events if isinstance(event, PromptBuilt)]
 
 
 def asked(events: Sequence[Event], phase: str) -> str:

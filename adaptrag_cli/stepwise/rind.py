@@ -17,13 +17,10 @@ from adaptrag_cli.stepwise.spans import Word, pooled
 def rind_scores(
     entropies: Sequence[float], attention: Sequence[float], words: Sequence[Word], *, mode: Mode = "paper"
 ) -> tuple[float, ...]:
-    """The score of each word from its entropy (nats) and the attention that it receives."""
-    if mode == "code":
-        shares = sentence_normalised(attention, words)
-        return tuple(entropy * share for entropy, share in zip(entropies, shares, strict=True))
+    """The score of each word from its entropy (nats) and its attention: what it receives (code: its share)."""
     return tuple(
-        entropy * received if word.is_content else 0.0
-        for entropy, received, word in zip(entropies, attention, words, strict=True)
+        entropy * paid if word.is_content or mode == "code" else 0.0
+        for entropy, paid, word in zip(entropies, attention, words, strict=True)
     )
 
 
@@ -47,8 +44,9 @@ def watch_rind(
     """
     entropies = pooled(words, token_entropies, "mean")
     attention = pooled(words, token_attention, "sum" if mode == "code" else "max")
+    if mode == "code":
+        attention = sentence_normalised(attention, words)
     scores = rind_scores(entropies, attention, words, mode=mode)
-    shown = sentence_normalised(attention, words) if mode == "code" else attention
     return tuple(
         Watched(
             word=number,
@@ -59,5 +57,5 @@ def watch_rind(
             value=finite(score),
             fires=exceeds(score, threshold),
         )
-        for number, (word, entropy, received, score) in enumerate(zip(words, entropies, shown, scores, strict=True))
+        for number, (word, entropy, received, score) in enumerate(zip(words, entropies, attention, scores, strict=True))
     )

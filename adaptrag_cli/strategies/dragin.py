@@ -51,7 +51,7 @@ from adaptrag_cli.strategies.watching import (
     attend_alone,
     attend_in_context,
     nearest,
-    place_words,
+    query_by_attention,
     watch,
 )
 
@@ -103,18 +103,7 @@ class _RindWatcher:
         )
 
     def build_query(self, probe: Generation, sighting: Sighting) -> QueryBuilt | None:
-        if sighting.trigger is None:
-            return None
-        attention = self.in_context or attend_in_context(self.thought, probe)
-        before, written = place_words(self.thought, probe, sighting, "dragin")
-        return dragin_query(
-            attention.rows,
-            attention.first_row,
-            before,
-            written,
-            sighting.trigger.hits,
-            limit=self.thought.use.options.query_words,
-        )
+        return query_by_attention(dragin_query, "dragin", self.thought, probe, sighting, self.in_context)
 
     def _first_dropped(self, words: tuple[Word, ...], trigger: Trigger) -> int:
         if self.thought.use.options.mode == "code":

@@ -49,10 +49,9 @@ from adaptrag_cli.strategies.watching import (
     WATCHING_USES,
     Sighting,
     attend_alone,
-    attend_in_context,
     gives_attention,
     nearest,
-    place_words,
+    query_by_attention,
     watch,
 )
 
@@ -114,18 +113,7 @@ class _TrendWatcher:
         )
 
     def build_query(self, probe: Generation, sighting: Sighting) -> QueryBuilt | None:
-        if sighting.trigger is None:
-            return None
-        attention = attend_in_context(self.thought, probe)
-        before, written = place_words(self.thought, probe, sighting, "etc")
-        return etc_query(
-            attention.rows,
-            attention.first_row,
-            before,
-            written,
-            sighting.trigger.hits,
-            limit=self.thought.use.options.query_words,
-        )
+        return query_by_attention(etc_query, "etc", self.thought, probe, sighting, None)
 
     def _weight_of(self, value: float | None) -> float | None:
         """The paper fires on sharp drops too."""

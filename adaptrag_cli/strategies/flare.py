@@ -50,7 +50,7 @@ from adaptrag_cli.strategies.reasoning import (
     look_up_question,
     look_ups_used_up,
 )
-from adaptrag_cli.strategies.unsure import Sighting, Unsure, see_rest, see_sentence, tell_words, write_query
+from adaptrag_cli.strategies.unsure import Reading, Unsure, see_rest, see_sentence, tell_words, write_query
 
 
 class FLARE:
@@ -84,7 +84,7 @@ class FLARE:
 
 def _write(thought: Thought) -> Generator[Event, None, None]:
     options = thought.use.options
-    standing: list[Sighting] = []  # what was kept as it was written, since the last look-up
+    standing: list[Reading] = []  # what was kept as it was written, since the last look-up
     goes_on = True
     while goes_on and thought.tokens_left:
         probe = yield from thought.think(_length(thought), max_sentences=_sentences(options))
@@ -94,20 +94,20 @@ def _write(thought: Thought) -> Generator[Event, None, None]:
                     retrieve=False, uncertainty=None, threshold=options.trigger, reason="the text has ended"
                 )
             break
-        sighting = see_sentence(probe, options) if options.mode == "paper" else see_rest(probe, options)
-        looks_up = sighting.is_searchable and thought.may_look_up
-        yield from tell_words(sighting, options.trigger, fires=looks_up)
-        if sighting.unsure is not None and looks_up:
-            yield from _look_up_instead(thought, probe, sighting.unsure)
+        reading = see_sentence(probe, options) if options.mode == "paper" else see_rest(probe, options)
+        looks_up = reading.is_searchable and thought.may_look_up
+        yield from tell_words(reading, options.trigger, fires=looks_up)
+        if reading.unsure is not None and looks_up:
+            yield from _look_up_instead(thought, probe, reading.unsure)
             goes_on = yield from thought.write(_length(thought), max_sentences=_sentences(options))
             standing = []
         else:
-            goes_on = yield from _let_stand(thought, probe, sighting)
-            standing.append(sighting)
+            goes_on = yield from _let_stand(thought, probe, reading)
+            standing.append(reading)
     if standing:
         yield DecisionMade(
             retrieve=False,
-            uncertainty=max(sighting.doubt for sighting in standing),
+            uncertainty=max(reading.doubt for reading in standing),
             threshold=options.trigger,
             reason=_reason_to_stand(standing),
         )
@@ -134,27 +134,27 @@ def _look_up_instead(thought: Thought, probe: Generation, unsure: Unsure) -> Gen
     yield from thought.look_up(query)
 
 
-def _let_stand(thought: Thought, probe: Generation, sighting: Sighting) -> Generator[Event, None, bool]:
+def _let_stand(thought: Thought, probe: Generation, reading: Reading) -> Generator[Event, None, bool]:
     """Keep what was written; say whether the text goes on after it."""
     options = thought.use.options
     yield from thought.keep(probe)
     thought.forget_chunks()
     goes_on = options.mode == "paper" and thought.goes_on_after(probe)
-    if sighting.is_searchable:
+    if reading.is_searchable:
         yield look_ups_used_up(options)
         if goes_on and thought.tokens_left:
             yield from thought.keep((yield from thought.think(thought.tokens_left)))
         return False
-    if sighting.unsure is not None:
+    if reading.unsure is not None:
         yield WarningRaised(
             code="empty_query", message="an unsure sentence stands as it is: it holds nothing that can be searched for"
         )
     return goes_on
 
 
-def _reason_to_stand(standing: Sequence[Sighting]) -> str:
+def _reason_to_stand(standing: Sequence[Reading]) -> str:
     if standing[-1].is_searchable:
         return "the look-ups are used up"
-    if any(sighting.unsure is not None for sighting in standing):
+    if any(reading.unsure is not None for reading in standing):
         return "what is unsure holds nothing that can be searched for"
     return "no sentence is unsure"

@@ -53,7 +53,7 @@ class Unsure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sighting:
+class Reading:
     """What was seen in a text that was just written."""
 
     words: tuple[Word, ...]
@@ -74,7 +74,7 @@ class Sighting:
         return self.unsure is not None and self.unsure.plan is not None
 
 
-def see_sentence(sentence: Generation, options: Options) -> Sighting:
+def see_sentence(sentence: Generation, options: Options) -> Reading:
     """FLARE: a sentence is unsure if any of its tokens is; the doubt of a word is 1 - p of its least likely token."""
     texts, probabilities = _read(sentence)
     words = find_words(texts)
@@ -91,10 +91,10 @@ def see_sentence(sentence: Generation, options: Options) -> Sighting:
             reason=f'"{_shown(words[number])}" is only {1 - doubts[number]:.0%} likely',
             plan=_plan(texts, probabilities, stays, options.mask_below, options),
         )
-    return _sighting(sentence, words, doubts, unsure)
+    return _reading(sentence, words, doubts, unsure)
 
 
-def see_rest(rest: Generation, options: Options) -> Sighting:
+def see_rest(rest: Generation, options: Options) -> Reading:
     """DRAGIN's FLARE: the first sentence with a mean 1 - p above the threshold is unsure."""
     texts, probabilities = _read(rest)
     words = find_words(texts)
@@ -121,14 +121,12 @@ def see_rest(rest: Generation, options: Options) -> Sighting:
                 options,
             ),
         )
-    return _sighting(rest, words, [doubts[word.sentence] for word in words], unsure)
+    return _reading(rest, words, [doubts[word.sentence] for word in words], unsure)
 
 
-def tell_words(sighting: Sighting, threshold: float, *, fires: bool) -> Generator[Event, None, None]:
+def tell_words(reading: Reading, threshold: float, *, fires: bool) -> Generator[Event, None, None]:
     """Tell the numbers of every word; `fires` says whether the unsure sentence is looked up."""
-    for number, (word, entropy, value) in enumerate(
-        zip(sighting.words, sighting.entropies, sighting.doubts, strict=True)
-    ):
+    for number, (word, entropy, value) in enumerate(zip(reading.words, reading.entropies, reading.doubts, strict=True)):
         if word.text.strip():
             yield WordMeasured(
                 phase="reasoning",
@@ -138,7 +136,7 @@ def tell_words(sighting: Sighting, threshold: float, *, fires: bool) -> Generato
                 entropy=entropy,
                 value=value,
                 threshold=threshold,
-                fires=fires and sighting.unsure is not None and number == sighting.unsure.word,
+                fires=fires and reading.unsure is not None and number == reading.unsure.word,
             )
 
 
@@ -181,9 +179,9 @@ def _sentence_query(tokens: Sequence[str]) -> QueryBuilt | None:
     return msgspec.structs.replace(built, method="sentence") if built is not None else None
 
 
-def _sighting(written: Generation, words: tuple[Word, ...], doubts: Sequence[float], unsure: Unsure | None) -> Sighting:
+def _reading(written: Generation, words: tuple[Word, ...], doubts: Sequence[float], unsure: Unsure | None) -> Reading:
     entropies = pooled(words, [token.entropy for token in written.tokens], "max")
-    return Sighting(words=words, entropies=entropies, doubts=tuple(doubts), unsure=unsure)
+    return Reading(words=words, entropies=entropies, doubts=tuple(doubts), unsure=unsure)
 
 
 def _read(written: Generation) -> tuple[tuple[str, ...], tuple[float, ...]]:

@@ -21,7 +21,7 @@ from typing import Protocol
 from adaptrag_cli.events import DecisionMade, Event, QueryBuilt, WarningRaised, WordMeasured
 from adaptrag_cli.models.base import Attention, Generation, LanguageModel, Prompt
 from adaptrag_cli.stepwise.attended import Placed, content_words_query
-from adaptrag_cli.stepwise.firing import Trigger, Watched
+from adaptrag_cli.stepwise.firing import Floats, Trigger, Watched
 from adaptrag_cli.stepwise.spans import Word, WordRule, bare, find_words
 from adaptrag_cli.strategies.base import Answer
 from adaptrag_cli.strategies.reasoning import Thought, look_ups_used_up
@@ -43,6 +43,21 @@ class Sighting:
     """The first token that is discarded when the trigger is followed."""
     decisive: float | None
     """The value that fires; without a trigger the one that came nearest to it. None where it is undefined."""
+
+
+class Choose(Protocol):
+    """`etc_query` or `dragin_query`."""
+
+    def __call__(
+        self,
+        rows: Floats,
+        first_row: int,
+        before: Sequence[Placed],
+        written: Placed,
+        hits: Sequence[int],
+        *,
+        limit: int,
+    ) -> QueryBuilt | None: ...
 
 
 class Watcher(Protocol):
@@ -98,6 +113,18 @@ def watch(watcher: Watcher) -> Generator[Event, None, Answer]:
 def gives_attention(model: LanguageModel) -> bool:
     """Whether the model tells what its tokens attend to."""
     return "attention" in model.info.capabilities
+
+
+def query_by_attention(
+    choose: Choose, rule: WordRule, thought: Thought, probe: Generation, sighting: Sighting, attention: Attention | None
+) -> QueryBuilt | None:
+    """Put a query together by a method's rule of choice; the attention is read where it is not known yet."""
+    if sighting.trigger is None:
+        return None
+    attention = attention or attend_in_context(thought, probe)
+    before, written = place_words(thought, probe, sighting, rule)
+    limit = thought.use.options.query_words
+    return choose(attention.rows, attention.first_row, before, written, sighting.trigger.hits, limit=limit)
 
 
 def nearest(values: Sequence[float | None]) -> float | None:

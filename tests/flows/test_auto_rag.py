@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from adaptrag_cli.demonstrations import REFINED_QUERIES
-from adaptrag_cli.events import PromptBuilt, QueryBuilt, RunFinished, StepAnswered, SubQueryAsked, WarningRaised
+from adaptrag_cli.events import PromptBuilt, QueryBuilt, RunFinished, StepAnswered, SubQueryAsked
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
-from methods import asked, cost, only, outline, run_with
+from methods import asked, codes, cost, only, outline, run_with
 
 LAMP, HARBOUR, FEES = "lamp.md#0", "harbour.txt#0", "fees.md#0"
 ROUND = [
@@ -42,10 +42,6 @@ def ask(store, /, *replies, **options):
     )
     assert model.is_exhausted
     return model, events
-
-
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
 
 
 def test_the_query_is_refined_until_nothing_is_missing(retriever):

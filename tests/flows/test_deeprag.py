@@ -21,7 +21,7 @@ from adaptrag_cli.stepwise.narrative import INTERMEDIATE_ANSWER, SEARCH, worked_
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import ScriptedModel, reply
 from lamp import lamp_retriever
-from methods import asked, cost, only, outline, run_with
+from methods import asked, codes, cost, only, outline, run_with
 
 FEES = "fees.md#0"
 WHO, FEE = "Who lit it?", "Which mooring fee?"
@@ -62,10 +62,6 @@ def ask(store, /, *replies, decisions=(), strategy="deeprag", model=None, **opti
     events = run_with(Resources(model=model, retriever=store), strategy, **chosen)
     assert model.is_exhausted
     return model, events
-
-
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
 
 
 def turns(events):

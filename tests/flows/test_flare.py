@@ -10,19 +10,16 @@ import pytest
 from adaptrag_cli import prompts
 from adaptrag_cli.events import (
     DecisionMade,
-    PromptBuilt,
-    QueryBuilt,
     RunFailed,
     RunFinished,
     TokensDiscarded,
-    WarningRaised,
     WordMeasured,
 )
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import Reply, ScriptedModel, reply, scripted_token
 from lamp import QUERY, lamp_retriever
-from methods import cost, only, outline, run_with
+from methods import chunks_read, codes, cost, only, outline, queries, run_with
 
 JOE = "Joe Biden attended the University of Pennsylvania."
 P = [0.99, 0.98, 0.9, 0.95, 0.6, 0.9, 0.2]
@@ -55,24 +52,12 @@ def ask(store, options, /, *replies, **more):
     return model, events
 
 
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
-
-
-def queries(events):
-    return [(event.method, event.text) for event in events if isinstance(event, QueryBuilt)]
-
-
 def decisions(events):
     return [(e.retrieve, e.uncertainty, e.threshold, e.reason) for e in events if isinstance(e, DecisionMade)]
 
 
 def kinds(events):
     return [name for name in outline(events) if not name.startswith("WordMeasured")]
-
-
-def chunks_read(events):
-    return [event.chunk_ids for event in events if isinstance(event, PromptBuilt)]
 
 
 # --- FLARE-direct

@@ -8,18 +8,15 @@ from adaptrag_cli.events import (
     DOCUMENTS_DO_NOT_TELL,
     DecisionMade,
     EvidenceJudged,
-    PromptBuilt,
-    QueryBuilt,
     RunFinished,
     TokensDiscarded,
-    WarningRaised,
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, lamp_retriever
-from methods import asked, cost, only, outline, run_with
+from methods import asked, chunks_read, codes, cost, only, outline, queries, run_with
 from plane import PlaneEncoder, plane_index
 
 FEE, GOATS, SO = "The fee is due.", " Thus the goats pay.", " So the answer is Ottilie Brandt."
@@ -45,18 +42,6 @@ def ask(store, /, *replies, **options):
     events = run_with(Resources(model=model, retriever=store), "ircot", **chosen)
     assert model.is_exhausted
     return model, events
-
-
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
-
-
-def queries(events):
-    return [(event.method, event.text) for event in events if isinstance(event, QueryBuilt)]
-
-
-def chunks_read(events):
-    return [event.chunk_ids for event in events if isinstance(event, PromptBuilt)]
 
 
 def test_sentences_and_look_ups_by_turns(retriever):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from adaptrag_cli.events import DecisionMade, PathRetrieved, PromptBuilt, QueryBuilt, RunFinished, WarningRaised
+from adaptrag_cli.events import DecisionMade, PathRetrieved, PromptBuilt, RunFinished
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from adaptrag_cli.strategies.ralm import tail
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
-from methods import cost, only, outline, run_with
+from methods import codes, cost, only, outline, queries, run_with
 
 STRIDES = ("The lamp is old.", " Ottilie Brandt lit it.", " So the answer is")
 """Of four tokens each."""
@@ -33,14 +33,6 @@ def ask(retriever, *replies, **options):
     events = run_with(Resources(model=model, retriever=retriever), "ralm", **chosen)
     assert model.is_exhausted
     return model, events
-
-
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
-
-
-def queries(events):
-    return [(event.method, event.text) for event in events if isinstance(event, QueryBuilt)]
 
 
 def test_every_stride_is_looked_up(retriever):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from adaptrag_cli.demonstrations import SEARCHES
-from adaptrag_cli.events import DecisionMade, QueryBuilt, RunFinished, StepAnswered, WarningRaised
+from adaptrag_cli.events import DecisionMade, QueryBuilt, RunFinished, StepAnswered
 from adaptrag_cli.prompts import NOTHING_HELPS
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
-from methods import asked, cost, only, outline, run_with
+from methods import asked, codes, cost, only, outline, run_with
 
 LAMP, HARBOUR, FEES = "lamp.md#0", "harbour.txt#0", "fees.md#0"
 SEARCHED = [
@@ -38,10 +38,6 @@ def ask(store, /, *replies, **options):
     events = run_with(Resources(model=model, retriever=store), "search-o1", **chosen)
     assert model.is_exhausted
     return model, events
-
-
-def codes(events):
-    return [event.code for event in events if isinstance(event, WarningRaised)]
 
 
 def test_a_search_in_a_thought_is_condensed_and_read(retriever):

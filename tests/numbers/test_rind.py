@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adaptrag_cli.models.signals import AttentionReader
-from adaptrag_cli.stepwise.firing import first_trigger
+from adaptrag_cli.stepwise.firing import first_trigger, sentence_normalised
 from adaptrag_cli.stepwise.rind import rind_scores, watch_rind
 from adaptrag_cli.stepwise.spans import find_sentences, find_words
 
@@ -26,8 +26,9 @@ def test_both_forms():
     words = find_words(TOKENS, rule="dragin")
     assert [word.is_content for word in words] == [True, False, True, True]
     assert rind_scores(H, A, words) == near((0.1, 0.0, 0.04, 0.4))
-    # a = 2, .8, .4, .8
-    assert rind_scores(H, A, words, mode="code") == near((0.4, 1.2, 0.16, 1.6))
+    shares = sentence_normalised(A, words)
+    assert shares == near((2.0, 0.8, 0.4, 0.8))
+    assert rind_scores(H, shares, words, mode="code") == near((0.4, 1.2, 0.16, 1.6))
 
 
 @dataclass
