@@ -139,7 +139,7 @@ class Deck(Vertical):
 def _panel_of(event: Event) -> int:
     """The panel where this event is best seen; 0 for none."""
     match event:
-        case TokenGenerated(phase="draft" | "second_draft" | "reasoning"):
+        case TokenGenerated(phase="draft" | "second_draft" | "reasoning" | "sub_query" | "intermediate_answer"):
             return 1
         case DecisionMade() | AgreementMeasured() | TokenGenerated(phase="judge"):
             return 2

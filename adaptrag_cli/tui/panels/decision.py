@@ -1,6 +1,7 @@
 """Panel 2: the uncertainty against the threshold, the verdict in words, and what another threshold would have done.
 
 Where words are watched while they are written, each in turn is held against the threshold, and the look-ups are listed.
+Where probers read the model's states, their logits are shown round by round. Methods that ask in steps decide in each.
 """
 
 from __future__ import annotations
@@ -20,24 +21,29 @@ from adaptrag_cli.events import (
     GenerationReused,
     PathRetrieved,
     Phase,
+    ProbeMeasured,
     PromptBuilt,
     RunFailed,
     RunFinished,
     RunStarted,
+    StepDecided,
     TokenGenerated,
     UncertaintyMeasured,
     WordMeasured,
 )
-from adaptrag_cli.look_ups import named_value, word_in_numbers
+from adaptrag_cli.look_ups import asked_in_words, named_value, reason_of_step, word_in_numbers
 from adaptrag_cli.render import CONCLUDING, DOING, agreement_in_words, numbers_apart, weighing_line
 from adaptrag_cli.tables import odds_in_words
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.gauge import Gauge
+from adaptrag_cli.tui.panels.probe_rounds import ProbeRounds
 from adaptrag_cli.uncertainty import Uncertainty, decide
 
 _NOT_YET = "no decision yet"
 _ROOMY_HEIGHT = 18
+_MOST_STEPS = 8
+"""That are listed: the last ones."""
 _MEASURES = {"mean_nll": "u: mean negative log-probability of the draft, in nats"}
 
 
@@ -57,7 +63,7 @@ class DecisionPanel(Panel):
         .quiet { color: $foreground-muted; }
         &.-roomy {
             Gauge { height: 6; margin: 1 0; }
-            #decision-facts, #decision-odds, #decision-measure { margin: 1 0 0 0; }
+            ProbeRounds, #decision-facts, #decision-odds, #decision-measure { margin: 1 0 0 0; }
         }
     }
     """
@@ -86,6 +92,7 @@ class DecisionPanel(Panel):
         """That was measured last; one that fires stands until more is written."""
         self._look_ups: list[str] = []
         """Why each was made."""
+        self._steps: list[StepDecided] = []
         self._forget_tokens()
 
     def _forget_tokens(self) -> None:
@@ -97,6 +104,7 @@ class DecisionPanel(Panel):
         yield Static(id="decision-verdict", markup=False)
         yield Static(id="decision-what-if", markup=False)
         yield Static(id="decision-reason", classes="quiet", markup=False)
+        yield ProbeRounds()
         yield Static(id="decision-facts", markup=False)
         yield Static(id="decision-odds", markup=False)
         yield Static(id="decision-measure", classes="quiet", markup=False)
@@ -106,6 +114,7 @@ class DecisionPanel(Panel):
 
     def begin(self) -> None:
         self._forget()
+        self.query_one(ProbeRounds).clear()
         self._draw()
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
@@ -146,6 +155,10 @@ class DecisionPanel(Panel):
                 self._measured = event
             case WordMeasured(phase="reasoning"):
                 self._take_word(event)
+            case ProbeMeasured():
+                self.query_one(ProbeRounds).take(event)
+            case StepDecided():
+                self._steps.append(event)
             case DecisionMade():
                 self._decide(event)
             case RunFinished():
@@ -183,6 +196,7 @@ class DecisionPanel(Panel):
 
     def _draw(self) -> None:
         self._draw_gauge()
+        self.query_one(ProbeRounds).draw()
         self._say("verdict", self._verdict())
         self._say("reason", self._reason())
         self._say("facts", *self._facts())
@@ -237,6 +251,8 @@ class DecisionPanel(Panel):
 
     def _verdict(self) -> str:
         decision = self._decision
+        if self._steps and self._failure is None:
+            return self._in_progress(asked_in_words(self._steps))
         if self._is_reasoning and self._failure is None:
             return self._reasoning_verdict()
         if decision is not None:
@@ -251,21 +267,25 @@ class DecisionPanel(Panel):
 
     def _reasoning_verdict(self) -> str:
         count = len(self._look_ups)
-        done = f"looked up {'once' if count == 1 else f'{count} times'}" if count else "nothing was looked up"
+        done = f"looked up {'once' if count == 1 else f'{count} times'}" if count else ""
+        return self._in_progress(done) or "nothing was looked up"
+
+    def _in_progress(self, done: str) -> str:
+        """What is being done and what was done before; in the end that alone."""
         if self._is_over:
             return done
         doing = CONCLUDING if self._doing == "answer" else DOING[self._doing or "reasoning"]
-        return f"{doing} ...{f' ({done} so far)' if count else ''}"
+        return f"{doing} ...{f' ({done} so far)' if done else ''}"
 
     def _reason(self) -> str:
         decision = self._decision
-        if decision is None or self._moved is not None:
+        if decision is None or self._moved is not None or self._steps:
             return ""
         return f"in the end: {decision.reason}" if self._look_ups and not decision.retrieve else decision.reason
 
     def _facts(self) -> list[str]:
         """What the decision was made from beside the uncertainty, and what was weighed after it, a line each."""
-        facts = [f"look-up {number}: {why}" for number, why in enumerate(self._look_ups, start=1) if self._is_reasoning]
+        facts = self._listed()
         if self._is_reasoning and self._word:
             facts.append(f'{"last" if self._is_over else "now"} "{self._word.text}": {word_in_numbers(self._word)}')
         judged = " ".join(self._judged.split())
@@ -281,6 +301,15 @@ class DecisionPanel(Panel):
         if self._weighing:
             facts.append(weighing_line(self._weighing))
         return facts
+
+    def _listed(self) -> list[str]:
+        """The decisions of a method that makes several; those of probers stand beside their logits."""
+        if self._steps:
+            decisions = enumerate(map(reason_of_step, self._steps), start=1)
+            return [f"step {number}: {why}" for number, why in decisions][-_MOST_STEPS:]
+        if not self._is_reasoning or self.query_one(ProbeRounds).count:
+            return []
+        return [f"look-up {number}: {why}" for number, why in enumerate(self._look_ups, start=1)]
 
     def _odds(self) -> str:
         decision = self._decision

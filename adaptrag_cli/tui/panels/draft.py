@@ -1,7 +1,7 @@
 """Panel 1: the draft or the chain of thought as it is written, how sure the model was, what it could have said instead.
 
 A chain of thought is written by several calls. What was discarded of it is struck through where it stood, and a number
-stands where it was looked up.
+stands where it was looked up. A narrative is a tree of its steps.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui.panels.base import Panel
 from adaptrag_cli.tui.panels.entropy_chart import FIRST_MARK, SECOND_MARK, EntropyChart
 from adaptrag_cli.tui.panels.line import Line
+from adaptrag_cli.tui.panels.step_tree import StepTree
 from adaptrag_cli.tui.panels.token_numbers import token_line, token_table
 from adaptrag_cli.tui.panels.token_view import TokenView
 
@@ -57,10 +58,15 @@ class DraftPanel(Panel):
         #draft-trend, #draft-second { display: none; }
         TokenView { min-height: 2; max-height: 30%; }
         EntropyChart { height: 1fr; min-height: 4; }
+        StepTree { display: none; min-height: 4; }
 
         &.-empty {
             #draft-note { display: block; }
             #draft-legend, #draft-summary, #draft-token, #draft-trend, TokenView, EntropyChart { display: none; }
+        }
+        &.-steps {
+            StepTree { display: block; }
+            #draft-note, EntropyChart, #draft-trend { display: none; }
         }
         &.-second #draft-second { display: block; }
         &.-trend #draft-trend { display: block; }
@@ -87,6 +93,7 @@ class DraftPanel(Panel):
         yield TokenView()
         yield Static(id="draft-token", classes="line", markup=False)
         yield EntropyChart()
+        yield StepTree()
         yield Static(id="draft-trend", classes="line", markup=False)
         yield Static(id="draft-summary", classes="line", markup=False)
         yield Line(id="draft-second", classes="line")
@@ -98,13 +105,16 @@ class DraftPanel(Panel):
 
     def begin(self) -> None:
         self._forget()
+        self.query_one(StepTree).clear()
         self._clear_tokens()
         self._draw()
 
     def show(self, events: Sequence[Event], *, consulted: bool = True) -> None:
         if not consulted:
             return  # what would have been looked up writes no draft
+        steps = self.query_one(StepTree)
         for event in events:
+            steps.take(event)
             match event:
                 case TokenGenerated() if event.phase in _PHASES:
                     self._tokens.append(event)
@@ -124,6 +134,13 @@ class DraftPanel(Panel):
         if self._is_written:
             self.query_one(EntropyChart).settle()
         self._draw()
+
+    def enter(self) -> None:
+        """Focus the tokens, or the tree where there are none."""
+        if self.has_class("-steps") and self.has_class("-empty"):
+            self.query_one(StepTree).focus()
+        else:
+            super().enter()
 
     def _forget(self) -> None:
         self._strategy = ""
@@ -239,7 +256,11 @@ class DraftPanel(Panel):
     def _draw(self) -> None:
         self.set_class(not self.query_one(TokenView).tokens, "-empty")
         self.set_class(self._threshold is not None, "-trend")
-        self.border_title = f"{self.number} {'Chain of thought' if self._calls else self.title}"
+        steps = self.query_one(StepTree)
+        self.set_class(steps.has_steps, "-steps")
+        steps.draw()
+        title = "Chain of thought" if self._calls else "Steps" if steps.has_steps else self.title
+        self.border_title = f"{self.number} {title}"
         self.query_one("#draft-note", Line).tell(Content(printable(self._note, keep_newlines=True)))
         self._say("summary", Content(printable(self._summary())))
         if self._threshold is not None:
