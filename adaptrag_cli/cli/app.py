@@ -16,6 +16,7 @@ from adaptrag_cli.cli.doctor import doctor
 from adaptrag_cli.cli.eval import eval_app
 from adaptrag_cli.cli.index import index, indexes_app
 from adaptrag_cli.cli.models import models_app
+from adaptrag_cli.cli.probe import probe_app
 from adaptrag_cli.cli.report import report
 from adaptrag_cli.cli.strategies import strategies
 from adaptrag_cli.cli.tui import tui
@@ -65,6 +66,7 @@ app.add_typer(indexes_app, name="indexes", rich_help_panel=_PREPARING)
 app.add_typer(models_app, name="models", rich_help_panel=_PREPARING)
 app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
 app.command("calibrate", rich_help_panel=_MEASURING)(calibrate)
+app.add_typer(probe_app, name="probe", rich_help_panel=_MEASURING)
 app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("doctor", rich_help_panel=_CHECKING)(doctor)
 app.command("config", rich_help_panel=_CHECKING)(config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -13,6 +12,7 @@ import typer
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.option_groups import CALIBRATED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT
+from adaptrag_cli.cli.self_made import SelfMade, self_made_questions, with_index
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _WHAT = "What is fitted"
 _QUESTIONS = "Questions"
-_WRITTEN = "written.questions.jsonl"
 
 
 @taking(CALIBRATED)
@@ -134,7 +133,7 @@ def _calibrate(wanted: _Wanted, settings: Settings, data: list[Path]) -> None:
     session_plan = plan_session(replace(settings, ask=replace(settings.ask, strategy="dtr")))
     encoder: str | None = None
     if settings.index.name is not None or not data:
-        settings, encoder = _with_index(settings)
+        settings, encoder = with_index(settings)
     read = _read(data) if data else (_written(settings, wanted),)
     sets = with_unique_names([sampled(question_set, wanted.limit, wanted.seed) for question_set in read])
     if not wanted.alpha_only:
@@ -252,72 +251,24 @@ def _source(sets: tuple[QuestionSet, ...], index: str | None) -> str:
     return ", ".join(f"{question_set.name} ({len(question_set.questions)} questions)" for question_set in sets)
 
 
-def _with_index(settings: Settings) -> tuple[Settings, str]:
-    """Name the index that will be asked, and tell its encoder."""
-    from adaptrag_cli.index.home import choose_index, open_index
-    from adaptrag_cli.session import index_dir_of
-
-    index_dir = index_dir_of(settings)
-    name = choose_index(index_dir, settings.index.name)
-    return replace(settings, index=replace(settings.index, name=name)), open_index(index_dir, name).encoder.name
-
-
 def _written(settings: Settings, wanted: _Wanted) -> QuestionSet:
-    """Questions that the model writes into the run's folder; with --resume it goes on with those that are there.
-
-    Raises:
-        ConfigError: the folder holds a run or questions, and is not to be gone on with.
-    """
-    from adaptrag_cli.evaluation.formats.reading import load_questions
-    from adaptrag_cli.evaluation.results import MANIFEST
-    from adaptrag_cli.evaluation.resume import only_writer, require_free
-
-    path = wanted.out / _WRITTEN
-    require_free(wanted.out, wanted.resume)
-    if path.exists() and not wanted.resume:
-        raise ConfigError(
-            f"{wanted.out} holds questions that were written already",
-            f"go on with --resume, give another --out, or use them: adaptrag calibrate {path} --index NAME",
-        )
-    if not (wanted.out / MANIFEST).exists():  # a run that was begun asks the questions that were there
-        with only_writer(wanted.out):
-            _write_questions(settings, path, limit=wanted.limit, seed=wanted.seed)
-    return load_questions(path)
-
-
-def _write_questions(settings: Settings, path: Path, *, limit: int, seed: int) -> None:
-    from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
     from adaptrag_cli.evaluation.calibrate import require_enough
-    from adaptrag_cli.evaluation.question_writing import QuestionLog, Written, write_questions
-    from adaptrag_cli.session import load_model, model_load_of, models_dir_of, open_index_for
+    from adaptrag_cli.evaluation.results import MANIFEST
+    from adaptrag_cli.evaluation.resume import require_free
 
-    require_enough(limit)
-    retriever = open_index_for(settings, models_dir_of(settings)).retriever
-    with closing(QuestionLog(path)) as log:
-        if len(log.written) >= limit:
-            return
-
-        def keep(question: Written) -> None:
-            log.append(question)
-            if len(log.written) % 10 == 0:
-                say(f"{len(log.written)} of {limit} questions written")
-
-        model = load_model(model_load_of(settings), say)
-        say("no DATA: the model writes questions from chunks of the index (weaker evidence than questions of people)")
-        try:
-            with cancelling_on_interrupt(model.cancel) as interruption:
-                write_questions(
-                    retriever,
-                    model,
-                    limit=limit,
-                    seed=seed,
-                    earlier=tuple(log.written),
-                    on_written=keep,
-                    should_stop=lambda: interruption.is_requested,
-                )
-        finally:
-            model.close()
-        require_enough(len(log.written))
+    require_free(wanted.out, wanted.resume)
+    return self_made_questions(
+        settings,
+        SelfMade(
+            out=wanted.out,
+            limit=wanted.limit,
+            seed=wanted.seed,
+            resume=wanted.resume,
+            is_begun=(wanted.out / MANIFEST).exists(),
+            use_them="adaptrag calibrate {} --index NAME",
+            require_enough=require_enough,
+        ),
+    )
 
 
 def _forget(settings: Settings) -> None:

@@ -65,11 +65,15 @@ class EvaluationWatcher:
 
     def answered(self, result: Result) -> None:
         """Count one answer."""
+        self.advance(f"{result.set} {result.strategy}")
+
+    def advance(self, what: str) -> None:
+        """Count one more, and show what it is."""
         self._end_build()
         if not self._started:
             self._start()
         self._done += 1
-        what = printable(f"{result.set} {result.strategy}")
+        what = printable(what)
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, detail=what)
         elif self._clock() - self._said >= _PLAIN_SECONDS or self._done == self._total:

@@ -113,6 +113,15 @@ EVALUATED: Options = {
 """What `adaptrag eval` can set for all its strategies."""
 CALIBRATED: Options = {**LOOKING_UP, "model": Model, "index": Index, **MACHINE}
 """What decides a calibration."""
+PROBED: Options = {
+    "retriever": RetrieverOption,
+    "top_k": TopK,
+    "examples": Examples,
+    "model": Model,
+    "index": Index,
+    **MACHINE,
+}
+"""What decides the texts that a prober is trained on."""
 
 
 def taking(options: Options) -> Callable[[Command], Command]:

@@ -44,7 +44,7 @@ class Recipe(Record, frozen=True, kw_only=True):
 
 
 RECIPES: Mapping[RecipeName, Recipe] = {
-    "small": Recipe(learning_rate=3e-4, batch=16, epochs=30, weight_decay=0.05, patience=6),
+    "small": Recipe(learning_rate=3e-4, batch=16, epochs=30, weight_decay=0.05, warm_up_epochs=2, patience=6),
     "paper": Recipe(learning_rate=1e-3, batch=12, epochs=2, warm_up_epochs=1),
     "code": Recipe(learning_rate=1e-4, batch=8, epochs=2),
 }

@@ -15,7 +15,7 @@ from adaptrag_cli.errors import ExitCode
 COMMANDS = {
     "Ask": ["ask", "tui", "replay", "strategies", "demo"],
     "Prepare": ["index", "indexes", "models"],
-    "Measure": ["calibrate", "report", "eval"],
+    "Measure": ["calibrate", "report", "eval", "probe"],
     "Check": ["doctor", "config"],
 }
 
@@ -52,8 +52,8 @@ def test_help_has_examples_and_every_exit_code_on_its_own_line(command_line):
 
 
 def test_help_fits_80_columns(command_line):
-    for words in ([], ["ask"], ["replay"], ["eval"], ["eval", "judge"], ["report"], ["calibrate"]):
-        text = command_line(*words, "--help").stdout
+    for words in ("", "ask", "replay", "eval", "eval judge", "report", "calibrate", "probe train", "probe show"):
+        text = command_line(*words.split(), "--help").stdout
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text
 

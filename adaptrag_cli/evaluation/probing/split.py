@@ -16,6 +16,7 @@ import numpy as np
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.probing.rows import Row, RowData
+from adaptrag_cli.probing.prober import ProberKind
 
 MIN_OF_EACH = 20
 """Rows with a right answer, and rows with a wrong one, that a prober needs at least."""
@@ -50,6 +51,20 @@ class Split:
     """Rows that the model gave no state for, as where it wrote a single token."""
     not_finite: int
     """Rows whose states are no numbers."""
+
+
+def require_questions(count: int, kind: ProberKind) -> None:
+    """Refuse before anything is written what cannot give enough texts.
+
+    Raises:
+        ConfigError: saying how many questions are needed.
+    """
+    needed = 2 * MIN_OF_EACH // (2 if kind == "answer" else 1)
+    if count < needed:
+        raise ConfigError(
+            f"{count} questions cannot train a prober: at least {needed} are needed",
+            "give more --data or a larger --limit; some hundreds make a prober worth having",
+        )
 
 
 def question_of(data: RowData) -> tuple[str, ...]:
