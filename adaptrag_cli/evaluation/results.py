@@ -153,6 +153,8 @@ class Result(Record, frozen=True, kw_only=True):
     pseudo_context: str | None = None
     look_ups: int | None = None
     """How often documents were looked up; None of results from before this was counted."""
+    sub_queries: int | None = None
+    """How much was asked step by step, without repeats; None of strategies that do not."""
     triggers: int = 0
     """Look-ups that were asked for because something did not keep to a threshold."""
     first_trigger: FirstTrigger | None = None

@@ -88,6 +88,7 @@ def score_run(
         query_weight=selected.query_weight if selected is not None else None,
         pseudo_context=pseudo_context.text if pseudo_context is not None else None,
         look_ups=len(run.rounds),
+        sub_queries=_sub_queries(run),
         triggers=sum(each.decision.threshold is not None for each in run.rounds),
         first_trigger=_first_trigger(run),
         entropies=_first_entropies(run),
@@ -115,6 +116,11 @@ def _draft(events: Sequence[Event]) -> str | None:
     text = _written(events, "draft")
     asked = next((e.text for e in events if isinstance(e, PromptBuilt) and e.phase == "draft"), "")
     return tagged_answer(text) if text is not None and "<answer>" in asked else text
+
+
+def _sub_queries(run: RunSummary) -> int | None:
+    asks_in_steps = any(setting.name == "max_steps" for setting in run.started.settings)
+    return sum(not step.asked.is_repeated for step in run.steps) if asks_in_steps else None
 
 
 def _first_trigger(run: RunSummary) -> FirstTrigger | None:

@@ -13,6 +13,7 @@ import msgspec
 
 from adaptrag_cli.evaluation.metrics import DecisionQuality, consistency, decision_quality
 from adaptrag_cli.evaluation.results import Result, RunData
+from adaptrag_cli.evaluation.retrieval_steps import RetrievalSteps, may_repeat, retrieval_steps
 from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.statistics import Interval, Paired, holm, mean_interval, median_and_p95, paired_test
 from adaptrag_cli.events import Record
@@ -51,6 +52,8 @@ class StrategyRow(Record, frozen=True, kw_only=True):
     """Of the questions whose draft was right: the share that the strategy answers right, too."""
     decision: DecisionQuality | None
     """Against "the draft alone was right"."""
+    retrieval: RetrievalSteps | None
+    """How often questions were looked up; None of results from before this was counted."""
     against: str = ""
     """The reference of what follows."""
     em_difference: Paired | None = None
@@ -66,9 +69,10 @@ def summarise(
     """Rows of one cell and set, in the order of the manifest; strategies without results are left out."""
     table = run.by_strategy(cell=cell, set=set)
     drafts = _draft_outcomes(table)
+    place = next(each for each in run.manifest.cells if each.name == cell)
     rows = tuple(
-        _row(list(results.values()), drafts, table.get(reference, {}), reference, seed)
-        for results in table.values()
+        _row(list(results.values()), drafts, table.get(reference, {}), reference, may_repeat(place, label), seed)
+        for label, results in table.items()
         if results
     )
     return _with_holm(rows)
@@ -103,6 +107,7 @@ def _row(
     drafts: Mapping[str, float],
     reference: Mapping[str, Result],
     reference_name: str,
+    repeats: bool,
     seed: int,
 ) -> StrategyRow:
     first = results[0]
@@ -139,6 +144,7 @@ def _row(
             uncertainty=[r.uncertainty for r in judged],
             seed=seed,
         ),
+        retrieval=retrieval_steps(results, may_repeat=repeats, seed=seed),
         against=reference_name if is_other else "",
         em_difference=paired_test([r.em for r, _ in shared], [o.em for _, o in shared], seed=seed)
         if is_other

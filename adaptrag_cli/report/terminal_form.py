@@ -25,6 +25,7 @@ from adaptrag_cli.report.rows import (
     type_rows,
     verdict,
 )
+from adaptrag_cli.report.step_rows import STEPS_NOTE, step_rows
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, timing_table, verdicts
 from adaptrag_cli.terminal import is_plain, printable
@@ -136,6 +137,8 @@ def _print_tables(lines: Sequence[Line], tables: Sequence[StrategyTable], consol
         _say(console, note, indent=2)
     if any(part.timing for part in tables):
         _say(console, TIMING_NOTE, indent=2)
+    if any(step_rows(part.rows).rows for part in tables):
+        _say(console, STEPS_NOTE, indent=2)
     for line in lines:
         for note in line_notes(line):
             _say(console, f"{line.name}: {note}" if len(lines) > 1 else note, indent=2)
@@ -157,6 +160,7 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
     reference = reference_of(part.rows)
     more = [
         ("Cost of a question, on average", brief_cost_rows(part.rows)),
+        ("Look-ups of a question", step_rows(part.rows, is_wide=False)),
         ("Decisions against what the drafts were", decision_rows(part.rows)),
         (
             f"Differences from {reference}, question by question",
