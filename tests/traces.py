@@ -773,4 +773,5 @@ ALL = {
     "looked_up_twice": looked_up_twice,
     "certain_while_writing": certain_while_writing,
     "probed_twice": probed_twice,
+    "asked_in_steps": asked_in_steps,
 }

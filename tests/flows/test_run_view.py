@@ -136,6 +136,12 @@ VIEWS = {
         " - 1.9 s\n"
         "[1] handbook.md:11-19  (s1 0.70)\n[2] handbook.md:31-39  (s1 0.60)\n",
     ),
+    "asked_in_steps": (
+        "8 hours\n",
+        "warning: step 3 asks again what step 1 asked: the steps end here\n"
+        "asked 2 questions and looked up 1 of them (deeprag, sparse, 2 chunks read) - 3.8 s\n"
+        "[1] handbook.md:11-19  (s1 0.70)\n[2] handbook.md:31-39  (s1 0.60)\n",
+    ),
 }
 
 

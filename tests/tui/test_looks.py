@@ -44,6 +44,12 @@ def test_look_ups_while_writing_one_panel_at_a_time(snap_compare, tab: str):
 
 
 @pytest.mark.usefixtures("in_colour")
+@pytest.mark.parametrize(("run", "tab"), [("probed_twice", "2"), ("asked_in_steps", "1")])
+def test_probes_and_steps_one_panel_at_a_time(snap_compare, run: str, tab: str):
+    assert snap_compare(at_the_end_of(run), terminal_size=SMALL, press=["G", tab])
+
+
+@pytest.mark.usefixtures("in_colour")
 def test_look_ups_while_writing_in_a_light_theme(snap_compare):
     assert snap_compare(at_the_end_of("looked_up_twice", "textual-light"), terminal_size=BROAD, press=["G"])
 
