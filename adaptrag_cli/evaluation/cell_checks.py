@@ -73,6 +73,23 @@ def require_other_labels(
         )
 
 
+def require_untrained_questions(sets: Sequence[QuestionSet], plans: Plans) -> None:
+    """Refuse to measure a prober on questions that it was trained on, or stopped or tried by.
+
+    Raises:
+        ConfigError: naming the strategy.
+    """
+    asked = {question_digest(question.text) for question_set in sets for question in question_set.questions}
+    for label, plan in plans.items():
+        known = plan.prober.info.report.get("question_digests", ()) if plan.prober is not None else ()
+        if plan.prober is not None and (both := asked.intersection(known)):
+            raise ConfigError(
+                f"{len(both)} of the {len(asked)} questions were used to train prober {plan.prober.name!r}, and "
+                f"{label} would be measured on what it was told",
+                "ask others, or leave it out of --strategies",
+            )
+
+
 def tell_warnings(plans: Plans, indexes: Indexes, origins: Mapping[str, str], note: Callable[[str], None]) -> None:
     """Say once what every run of a strategy, or every question over an index, would be warned of."""
     encoders = sorted({opened.retriever.encoder.fingerprint.name for opened in indexes.values() if opened})

@@ -19,7 +19,12 @@ from adaptrag_cli.calibration import overlap
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.cached import CachedEncoder, CachedModel, CachedStore, WorkClock, encoder_identity
-from adaptrag_cli.evaluation.cell_checks import require_corpora, require_other_labels, tell_warnings
+from adaptrag_cli.evaluation.cell_checks import (
+    require_corpora,
+    require_other_labels,
+    require_untrained_questions,
+    tell_warnings,
+)
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
 from adaptrag_cli.evaluation.own_passages import gold_chunks, only_own, rows_by_document
 from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
@@ -163,6 +168,7 @@ class _OpenCell:
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
         require_corpora(self._indexes, self._session_plans)
         require_other_labels(plan.sets, self._session_plans, self._settings.ask.labels, load.file, watcher.note)
+        require_untrained_questions(plan.sets, self._session_plans)
         tell_warnings(self._session_plans, self._indexes, self._settings.origins, watcher.note)
         self._lanes = load_models(load, plan.lanes, watcher.note)
         self._judges: dict[ModelLoad, LanguageModel] = {}

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.config import load_settings, with_overrides
 from adaptrag_cli.errors import ConfigError, RunCancelled, UnknownName
 from adaptrag_cli.evaluation import plan as planning
@@ -307,6 +308,15 @@ def test_what_a_strategy_lacks_is_told_before_anything_is_loaded(world: World):
     lacking = [line.split()[0] for line in missing]
     assert lacking == ["probing", "uar", "skr-knn", "adaptive-rag", "popularity", "dtr+verify"]
     assert [spec.label for spec in specs] == [name for name in strategy_names() if name not in lacking]
+
+
+def test_questions_that_a_prober_was_trained_on_are_refused(world: World):
+    models = world.folder / "models"
+    digests = [question_digest(question["question"]) for question in QUESTIONS[:3]]
+    made = {"model_fingerprint": locate_model(MODEL, models).fingerprint, "report": {"question_digests": digests}}
+    write_prober(prober_path(models, "text"), prober(**made))
+    with pytest.raises(ConfigError, match="3 of the 4 questions were used to train prober 'text', and probing would"):
+        world.evaluate("never,probing")
 
 
 def test_probers_decide_as_they_do_outside(world: World):
