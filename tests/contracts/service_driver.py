@@ -41,7 +41,13 @@ class MischievousModel(ScriptedModel):
             file.write(f"{line}\n")
 
     def generate(
-        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str] = (), max_sentences: int = 0
+        self,
+        prompt: Prompt,
+        *,
+        max_tokens: int,
+        stop: Sequence[str] = (),
+        max_sentences: int = 0,
+        states: Sequence[int] = (),
     ) -> Generator[Token, None, Generation]:
         self.note("call")
         if ABORT in prompt.text:
@@ -57,7 +63,7 @@ class MischievousModel(ScriptedModel):
             return self._hang(tokens=0)
         if HANG_IN_GENERATION in prompt.text:
             return self._hang(tokens=3)
-        return super().generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences)
+        return super().generate(prompt, max_tokens=max_tokens, stop=stop, max_sentences=max_sentences, states=states)
 
     def cancel(self) -> None:
         super().cancel()

@@ -174,16 +174,16 @@ def test_the_answer_model_scores_by_the_log_odds_of_yes() -> None:
     assert reranker.name == "scripted"
     read = reranker.score([(QUERY, "stone bridge"), (QUERY, "river"), ("old river", "a b")])
     assert read.scores == (-2.875, 1.75, 1.75)
-    # Words of chunk, question after it (9), query and instruction (7 with the turn's end).
-    assert read.prompt_tokens == (2 + 9 + 2 + 7, 1 + 9 + 2 + 7, 2 + 9 + 2 + 7)
-    assert read.reused_tokens == (0, 0, 0)
+    # Words of chunk, question after it (9), query and instruction (9 with both ends of the turn).
+    assert read.prompt_tokens == (2 + 9 + 2 + 9, 1 + 9 + 2 + 9, 2 + 9 + 2 + 9)
+    assert read.reused_tokens == (0, 1, 1)  # the turn begins alike
     assert reranker.score([]) == RerankScores(scores=())
 
 
 def test_the_answer_model_reads_a_chunk_once_for_texts_in_a_row() -> None:
     reranker = AnswerModelReranker(reading_model(river=(-1.0, -1.0)))
     pairs = [("old", "river a"), ("stone", "river a"), ("old", "river b")]
-    assert reranker.score(pairs).reused_tokens == (0, 2 + 9, 1)
+    assert reranker.score(pairs).reused_tokens == (0, 1 + 2 + 9, 1 + 1)
 
 
 def test_the_answer_model_is_asked_about_the_head_of_a_chunk_that_does_not_fit() -> None:
@@ -191,8 +191,8 @@ def test_the_answer_model_is_asked_about_the_head_of_a_chunk_that_does_not_fit()
     model.context_length = 40
     (length,) = AnswerModelReranker(model).score([(QUERY, "river " * 400)]).prompt_tokens
     assert 35 <= length < 40  # one token of room for the label
-    (fits,) = AnswerModelReranker(model).score([(QUERY, "river " * 20)]).prompt_tokens
-    assert fits == 20 + 9 + 2 + 7
+    (fits,) = AnswerModelReranker(model).score([(QUERY, "river " * 18)]).prompt_tokens
+    assert fits == 18 + 9 + 2 + 9
 
 
 def test_a_query_that_does_not_fit_alone_is_refused() -> None:

@@ -155,9 +155,9 @@ def test_the_second_text_finds_its_chunk_in_the_cache(retriever):
     use = Resources(model=model, retriever=retriever, reranker=AnswerModelReranker(model))
     events = run_with(use, "dtr", gate=False, ais="rerank")
     by_path = {e.path: e for e in events if isinstance(e, ChunksReranked)}
-    # Of lamp, harbour and fees the prompts share 7 + 5 + 7 words of the chunk, 9 of the question after each.
-    assert by_path["pseudo_context"].reused_tokens == 19 + 3 * 9
-    assert by_path["query"].reused_tokens == 0  # every chunk begins with its own title
+    # Of lamp, harbour and fees the prompts share the beginning, 7 + 5 + 7 words of the chunk, 9 of the question after.
+    assert by_path["pseudo_context"].reused_tokens == 19 + 3 * (1 + 9)
+    assert by_path["query"].reused_tokens == 3  # every chunk begins with its own title
     assert [by_path[path].llm_calls for path in ("query", "pseudo_context")] == [3, 3]
     for path, text in (("query", QUERY), ("pseudo_context", IMAGINED)):
         lengths = [len(model.build_prompt(prompts.relevance(text, chunk))) for chunk in (LAMP, HARBOUR, FEES)]
