@@ -41,7 +41,7 @@ class _Shape(NamedTuple):
     """A blank line stands between two rounds."""
 
 
-class ProbeRounds(VerticalScroll):
+class ProbeRounds(VerticalScroll, can_focus=False):
     """Grows round by round; the newest stays in sight."""
 
     DEFAULT_CSS = """
@@ -77,7 +77,7 @@ class ProbeRounds(VerticalScroll):
 
     def draw(self) -> None:
         """Show all rounds."""
-        self.display = bool(self._probes)
+        self.display = self.can_focus = bool(self._probes)
         if self._probes:
             self._line.tell(drawn(self._probes, self.scrollable_content_region.width, self.size.height))
             self.scroll_end(animate=False)
