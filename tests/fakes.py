@@ -267,6 +267,7 @@ class ScriptedModel:
             prompt_tokens=len(call.prompt),
             reused_tokens=reused,
             states=dict.fromkeys(call.states, answer.states) if answer.states else {},
+            state_tokens=len(tokens) if call.states and answer.states else 0,
         )
         return call.generation
 

@@ -65,6 +65,8 @@ class Generation:
 
     The prompt's tokens do not count, and the last one that was generated is never fed. Empty when none was fed.
     """
+    state_tokens: int = 0
+    """How many tokens `states` is the mean of."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -391,6 +391,7 @@ class LlamaModel:
                 reused_tokens=reused,
                 seconds=self._decoding.seconds(self._sequence),
                 states=means.means() if means is not None else {},
+                state_tokens=means.count if means is not None else 0,
             )
         finally:
             if call == self._call:

@@ -143,17 +143,18 @@ class StateMeans:
         self._names = dict(layers)
         self.layers = frozenset(layers.values())
         self._sums: dict[int, NDArray[np.float64]] = {}
-        self._count = 0
+        self.count = 0
+        """Tokens that were counted."""
 
     def add(self, states: Mapping[int, NDArray[np.float32]], position: int) -> None:
         """Count a token: row `position` of each layer's states, shape (tokens of the batch, width)."""
-        self._count += 1
+        self.count += 1
         for layer in self.layers:
             state = states[layer][position].astype(np.float64)
             self._sums[layer] = self._sums[layer] + state if layer in self._sums else state
 
     def means(self) -> dict[int, tuple[float, ...]]:
         """The mean of each layer; none when no token was counted."""
-        if self._count == 0:
+        if self.count == 0:
             return {}
-        return {name: tuple((self._sums[layer] / self._count).tolist()) for name, layer in self._names.items()}
+        return {name: tuple((self._sums[layer] / self.count).tolist()) for name, layer in self._names.items()}

@@ -15,8 +15,8 @@ Differs from the paper:
   (`literal`): in a bag of words they drown the question. `question` searches for the question alone.
 - A look-up that finds what was read already, or nothing, ends it: greedy decoding would write the same text again.
 - The examples are ours, the passages stand behind them for the KV cache's sake, and the model's turn begins with
-  "Rationale:" already. A rationale without an answer is probed as it stands; the one that stands in the end is
-  completed with one short call.
+  "Rationale:" already. A rationale without an answer is ended with "Answer:", and a short second call writes it; what
+  is probed is the mean over the tokens of both.
 - The state of the last token is missing, for nothing follows it; the prober begins with a LayerNorm, so sum and mean
   are the same (METHODS 8).
 - A state or logit that is no number looks up (the paper does not say).
@@ -30,7 +30,6 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from adaptrag_cli.answers import marked_answer
 from adaptrag_cli.demonstrations import REASONING
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import (
@@ -46,7 +45,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.probing.decision import decide
 from adaptrag_cli.strategies.base import Answer, Options, Resources
-from adaptrag_cli.strategies.rationales import RATIONALE_USES, Rationale, complete_answer, write_rationale
+from adaptrag_cli.strategies.rationales import RATIONALE_USES, Rationale, write_rationale
 from adaptrag_cli.strategies.reasoning import look_up_question, look_ups_used_up
 from adaptrag_cli.strategies.steps import search_path, select_by_query
 
@@ -87,7 +86,7 @@ class ProbingRAG:
             yield DecisionMade(retrieve=True, uncertainty=None, threshold=None, reason=reason_of(probe))
             before, found = found, (yield from _look_up(query, rationale, use))
             if not (yield from _is_news(found, before)):
-                return (yield from _conclude(query, rationale, use))
+                return _conclude(rationale)
             if rationale.generation.tokens:
                 yield TokensDiscarded(
                     phase="reasoning", from_step=0, text=rationale.text, reason="written anew with what was found"
@@ -96,7 +95,7 @@ class ProbingRAG:
             yield look_ups_used_up(use.options)
         reason = "the look-ups are used up" if probe.retrieve else reason_of(probe)
         yield DecisionMade(retrieve=False, uncertainty=None, threshold=None, reason=reason)
-        return (yield from _conclude(query, rationale, use))
+        return _conclude(rationale)
 
     def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
         """Search for the question: what can be looked up before anything is written."""
@@ -173,11 +172,10 @@ def _is_news(found: Sequence[Candidate], before: Sequence[Candidate]) -> Generat
     return True
 
 
-def _conclude(query: str, rationale: Rationale, use: Resources) -> Generator[Event, None, Answer]:
-    """Give the answer of the rationale that stands; one without is completed."""
-    completion = "" if rationale.answer else (yield from complete_answer(query, rationale, use))
+def _conclude(rationale: Rationale) -> Answer:
+    """Give the answer of the rationale that stands."""
     return Answer(
-        text=marked_answer(rationale.text, completion),
+        text=rationale.answer,
         source="documents" if rationale.shown else "draft",
         extraction="marked",
         chunk_ids=tuple(chunk.chunk_id for chunk in rationale.shown),

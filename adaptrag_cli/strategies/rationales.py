@@ -1,17 +1,19 @@
-"""Write a rationale and an answer in one call, with the states of their tokens: what probers decide from and learn of.
+"""Write a rationale and an answer, with the states of their tokens: what probers decide from and learn of.
 
-A text that is trained on and one that is answered with are written by the same steps, so their states compare.
+A small model often ends its turn behind the rationale. Then the answer's marker is set, and it writes the answer in a
+second, short call, whose tokens are pooled with the first one's: the states are of rationale and answer, as METHODS 8
+has them. A text that is trained on and one that is answered with are written by the same steps: their states compare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import ANSWER_MARKER, before_answer, marked_answer
 from adaptrag_cli.events import Candidate, Event
-from adaptrag_cli.models.base import Generation, LanguageModel, Prompt
+from adaptrag_cli.models.base import Generation, LanguageModel, Prompt, Token
 from adaptrag_cli.prompts import RATIONALE_MARKER
 from adaptrag_cli.strategies.answering import fit_prompt
 from adaptrag_cli.strategies.base import Resources
@@ -26,15 +28,27 @@ _MARKED = f"\n{ANSWER_MARKER}"
 
 @dataclass(frozen=True, kw_only=True)
 class Rationale:
-    """A rationale and its answer, as one call wrote them."""
+    """A rationale and its answer, as one call or two wrote them."""
 
     generation: Generation
     shown: tuple[Candidate, ...]
     """The chunks that its prompt holds."""
+    completion: Generation | None = None
+    """The answer, where the first call wrote none."""
 
     @property
     def text(self) -> str:
-        return self.generation.text
+        """Rationale, marker and answer."""
+        return self.generation.text if self.completion is None else _marked(self.generation) + self.completion.text
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """What the model wrote: a marker that was set for it is not among them."""
+        return tuple(token for call in self._calls for token in call.tokens)
+
+    @property
+    def seconds(self) -> float:
+        return sum(call.seconds for call in self._calls)
 
     @property
     def reasoning(self) -> str:
@@ -49,7 +63,21 @@ class Rationale:
     @property
     def states(self) -> Mapping[int, tuple[float, ...]]:
         """Mean state after each layer over its tokens, the prompt's left out; empty where none was fed."""
-        return self.generation.states
+        calls = [call for call in self._calls if call.states]
+        if len(calls) == 1:
+            return calls[0].states
+        weights = [call.state_tokens / sum(each.state_tokens for each in calls) for call in calls]
+        return {
+            layer: tuple(
+                sum(weight * number for weight, number in zip(weights, numbers, strict=True))
+                for numbers in zip(*(call.states[layer] for call in calls), strict=True)
+            )
+            for layer in (calls[0].states if calls else ())
+        }
+
+    @property
+    def _calls(self) -> tuple[Generation, ...]:
+        return (self.generation,) if self.completion is None else (self.generation, self.completion)
 
 
 def write_rationale(
@@ -69,20 +97,32 @@ def write_rationale(
         stop=STOP,
         states=layers,
     )
-    return Rationale(generation=generation, shown=tuple(shown))
+    rationale = Rationale(generation=generation, shown=tuple(shown))
+    if rationale.answer:
+        return rationale
+    return replace(rationale, completion=(yield from _complete(query, rationale, use, layers)))
 
 
-def complete_answer(query: str, rationale: Rationale, use: Resources) -> Generator[Event, None, str]:
+def _complete(
+    query: str, rationale: Rationale, use: Resources, layers: Sequence[int]
+) -> Generator[Event, None, Generation]:
     """End a rationale that has no answer with `ANSWER_MARKER`, and let the model say which."""
-    written = rationale.text.rstrip()
-    if not written.lower().endswith(ANSWER_MARKER.lower()):
-        written += _MARKED
     max_tokens = use.options.conclusion_tokens
+    written = _marked(rationale.generation)
     prompt, shown = yield from fit_prompt(
         rationale.shown, use, max_tokens, lambda passages: _prompt(query, passages, use, written)
     )
-    generation = yield from generate(use, "answer", prompt, max_tokens=max_tokens, chunk_ids=_ids(shown), stop=("\n",))
-    return generation.text
+    return (
+        yield from generate(
+            use, "answer", prompt, max_tokens=max_tokens, chunk_ids=_ids(shown), stop=("\n",), states=layers
+        )
+    )
+
+
+def _marked(generation: Generation) -> str:
+    """A text that ends with the answer's marker."""
+    written = generation.text.rstrip()
+    return written if written.lower().endswith(ANSWER_MARKER.lower()) else written + _MARKED
 
 
 def question_states(query: str, model: LanguageModel, layers: Sequence[int]) -> Mapping[int, tuple[float, ...]]:

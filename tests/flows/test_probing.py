@@ -22,7 +22,7 @@ from adaptrag_cli.events import (
 from adaptrag_cli.run_document import to_document
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.base import Options, Resources, check_capabilities, load_strategy
-from adaptrag_cli.strategies.rationales import STOP
+from adaptrag_cli.strategies.rationales import STOP, write_rationale
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever
 from methods import cost, only, outline, run_with
@@ -184,11 +184,12 @@ def test_query_forms(retriever, form, method, path, texts):
 @pytest.mark.parametrize(
     ("end", "written"), [("", "\nAnswer:"), ("\nAnswer:", "\nAnswer:"), (" answer: ", " answer:"), ("\n", "\nAnswer:")]
 )
-def test_a_rationale_without_an_answer_is_completed_in_the_end(retriever, end, written):
-    model, events = ask(retriever, reply(f" Somebody lit it.{end}", states=STOPS), reply(" Ottilie Brandt.\n"))
-    assert outline(events)[-3:] == ["DecisionMade", "PromptBuilt:answer", "RunFinished"]
+def test_a_rationale_without_an_answer_is_completed_before_it_is_probed(retriever, end, written):
+    answer = reply(" Ottilie Brandt.\n", states=STOPS)
+    model, events = ask(retriever, reply(f" Somebody lit it.{end}", states=STOPS), answer)
+    assert outline(events)[-4:] == ["PromptBuilt:answer", "ProbeMeasured", "DecisionMade", "RunFinished"]
     assert model.calls[1].prompt.text.endswith(f"<assistant>Rationale: Somebody lit it.{written}")
-    assert model.calls[1].states == (), "only rationale and answer are probed"
+    assert model.calls[1].states == (0, 1), "rationale and answer are probed"
     assert (model.calls[1].stop, model.calls[1].max_tokens) == (("\n",), Options().conclusion_tokens)
     assert only(events, RunFinished).answer == "Ottilie Brandt"
     assert cost(events) == (2, 0)
@@ -213,10 +214,28 @@ def test_a_completion_reads_the_chunks_that_the_rationale_read(retriever):
         assert model.calls[2].prompt.text.count("[2] ") == chunks - 1
 
 
-def test_a_rationale_that_does_not_stand_is_not_completed(retriever):
-    _, events = ask(retriever, reply(" I do not know.", states=ASKS), reply(SECOND, states=STOPS))
-    assert cost(events) == (2, 1)
-    assert only(events, QueryBuilt).text == f"{QUERY} I do not know."
+def test_a_completed_rationale_is_searched_for_with_its_answer(retriever):
+    answers = (reply(" I do not know.", states=ASKS), reply(" Nobody.", states=ASKS), reply(SECOND, states=STOPS))
+    _, events = ask(retriever, *answers)
+    assert cost(events) == (3, 1)
+    assert only(events, QueryBuilt).text == f"{QUERY} I do not know. Nobody"
+    assert only(events, RunFinished).answer == "Ottilie Brandt"
+
+
+@pytest.mark.parametrize(("answer", "pooled"), [(" Nobody at all", 5.0), ("", 2.0)])
+def test_states_are_the_mean_over_rationale_and_answer(retriever, answer, pooled):
+    """Three tokens of states 2 and three of states 8; an answer that wrote nothing has none."""
+    model = ScriptedModel(gives_states=True)
+    model.then(reply(" Nobody lit it", states=(2.0,)), reply(answer, states=(8.0,) if answer else ()))
+    use = Resources(model=model, retriever=retriever, options=Options(**DEFAULTS))
+    writing = write_rationale(QUERY, [], use, (0, 1))
+    try:
+        while True:
+            next(writing)
+    except StopIteration as done:
+        rationale = done.value
+    assert rationale.states == {0: (pooled,), 1: (pooled,)}
+    assert len(rationale.tokens) == 3 + len(answer.split())
 
 
 def test_it_ends_with_a_blank_line_or_the_next_question(retriever):
@@ -265,7 +284,7 @@ def test_states_that_are_no_numbers_are_looked_up(retriever, states):
 
 
 def test_a_text_without_states_is_looked_up(retriever):
-    _, events = ask(retriever, reply(""), reply(SECOND, states=STOPS))
+    _, events = ask(retriever, reply(""), reply(""), reply(SECOND, states=STOPS))
     assert found(events, ProbeMeasured)[0].layers == ()
     assert found(events, DecisionMade)[0].reason == "there is no state to probe, so it is looked up"
     assert found(events, TokensDiscarded) == []

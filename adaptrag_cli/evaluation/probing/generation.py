@@ -225,14 +225,13 @@ class _Writer:
     def _rationale(self, question: Question, retrieved: bool, use: Resources) -> Generator[Event, None, _Made]:
         chunks = (yield from self._strategy.look_up(question.text, use)) if retrieved else []
         rationale = yield from write_rationale(question.text, chunks, use, self._layers)
-        generation = rationale.generation
         row = self._row(
             question,
             retrieved,
             written=rationale.text,
             answer=rationale.answer,
-            logprobs=[token.logprob for token in generation.tokens],
-            seconds=generation.seconds,
+            logprobs=[token.logprob for token in rationale.tokens],
+            seconds=rationale.seconds,
         )
         return row, rationale.states
 
