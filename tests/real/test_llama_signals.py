@@ -176,6 +176,7 @@ def test_states_are_the_mean_over_the_tokens_that_were_fed(lanes: tuple[LlamaMod
     layers = {0: 0, 5: 5, -1: model.info.layer_count - 1}
     values = model._context.watch_text((*prompt.token_ids, *written), [state_name(i) for i in layers.values()])
     assert list(generation.states) == list(layers)
+    assert generation.state_tokens == 7, "the last token is never fed"
     for asked, layer in layers.items():
         expected = values[state_name(layer)][len(prompt) : -1].mean(axis=0)
         assert np.allclose(generation.states[asked], expected, rtol=0.05, atol=0.02 * np.abs(expected).max()), asked
