@@ -27,6 +27,8 @@ Paths = Literal["cheapest", "most", "random"]
 """Which of the right paths becomes a trajectory: with the fewest retrievals, with the most, or any (Table 5)."""
 Outcome = Literal["open", "asked", "right", "wrong", "pruned"]
 """Of a node: never popped; continued by its children; finished; or its last step has no answer."""
+Ending = Literal["", "told", "repeated", "steps_used_up"]
+"""Why a node was finished: its narrator asked nothing more, asked the same again, or may not ask any more."""
 
 Steps = tuple[NarrativeStep, ...]
 
@@ -76,6 +78,7 @@ class Node:
     sub_query: str = ""
     """What both children answer; empty in a finished node."""
     final: str = ""
+    ending: Ending = ""
     popped: int = 0
     """As which node it was popped, from 1; 0: never."""
 
@@ -176,6 +179,7 @@ def _expand(
         tree.calls.sub_queries += 1
         sub_query = narrator.sub_query(tree.question, node.steps)
     if not sub_query or _is_repeated(sub_query, node.steps):
+        node.ending = "repeated" if sub_query else "told" if len(node.steps) < limits.max_steps else "steps_used_up"
         tree.calls.finals += 1
         node.final = narrator.final(tree.question, node.steps)
         node.outcome = "right" if is_right(node.final) else "wrong"

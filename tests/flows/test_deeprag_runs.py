@@ -1,0 +1,169 @@
+"""A run of deeprag synthesize on disk: it is read back as it was, survives a kill, and refuses other settings."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adaptrag_cli import prompts
+from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.evaluation.results import SetInfo
+from adaptrag_cli.learning.runs import (
+    TRAJECTORIES,
+    TREES,
+    Explored,
+    SynthesisLog,
+    SynthesisManifest,
+    find_explored,
+    read_explored,
+    read_run,
+    read_trees,
+    require_same,
+    write_run,
+)
+from adaptrag_cli.learning.trajectories import read_trajectories
+from adaptrag_cli.learning.tree import Answers, Limits, Tree, explore
+
+
+class Scripted:
+    """Asks two things; `lost` answers nothing from documents."""
+
+    def sub_query(self, question, steps) -> str:
+        return ("Who?", "Where?", "")[len(steps)]
+
+    def answers(self, question, steps, sub_query) -> Answers:
+        lost = question == "lost" and len(steps) == 1
+        return Answers(direct="memory", passages=(f"found for {sub_query}",), retrieved="" if lost else "documents")
+
+    def final(self, question, steps) -> str:
+        return "".join("R" if step.retrieve else "D" for step in steps)
+
+
+def explored(question_id: str, right: str = "DR", *, name: str = "set") -> Explored:
+    tree = explore(question_id, Scripted(), right.__eq__, limits=Limits(max_steps=2, max_expansions=20))
+    return Explored(set=name, question_id=question_id, golds=(right,), tree=tree, seconds=1.5)
+
+
+def manifest(*questions: str, **other) -> SynthesisManifest:
+    info = SetInfo(name="set", format="ours", fingerprint="f", questions=questions, digests=questions)
+    told = {"limit": None, "paths": "cheapest", "settings": {"top_k": 3, "prompt": "p"}, "sets": (info,)} | other
+    return SynthesisManifest(
+        created="2026-01-01T00:00:00+00:00",
+        adaptrag_version="0",
+        versions={"llama-cpp-python": "1"},
+        model="small",
+        model_fingerprint="sha256:0",
+        teacher="large",
+        teacher_fingerprint="sha256:1",
+        seed=0,
+        whole=False,
+        max_steps=2,
+        max_expansions=20,
+        indexes={"set": "i"},
+        **told,
+    )
+
+
+def write(folder: Path, run: SynthesisManifest, *trees: Explored) -> None:
+    folder.mkdir(exist_ok=True)
+    write_run(folder, run)
+    with closing(SynthesisLog(folder, run)) as log:
+        for tree in trees:
+            log.append(tree)
+
+
+def test_a_tree_is_read_back_as_it_was(tmp_path: Path):
+    run = manifest("a", "lost", "b")
+    trees = [explored("a"), explored("lost", "never"), explored("b", "DD")]
+    write(tmp_path, run, trees[1], trees[2], trees[0])
+    assert read_run(tmp_path) == run
+    assert read_explored(tmp_path) == tuple(trees)  # in the order of the manifest
+    assert read_trees(tmp_path) == tuple(tree.tree for tree in trees)
+    assert find_explored(tmp_path, "b") == find_explored(tmp_path, "set/b") == trees[2]
+
+
+def test_each_solved_question_gives_a_trajectory_of_the_cheapest_path(tmp_path: Path):
+    write(tmp_path, manifest("a", "lost"), explored("a"), explored("lost", "never"))
+    (trajectory,) = read_trajectories(tmp_path / TRAJECTORIES)
+    assert (trajectory.question_id, trajectory.path, trajectory.retrievals) == ("a", "DR", 1)
+    assert trajectory.user_text == prompts.follow_ups("a")
+    assert trajectory.written == (
+        "Follow up: Who?\nIntermediate answer: memory\nFollow up: Where?\nLet's search the question in Wikipedia.\n"
+        "Context:\n[1] found for Where?\nIntermediate answer: documents\nSo the final answer is: DR"
+    )
+
+
+def test_why_a_node_was_finished_is_kept():
+    asked_again = Scripted()
+    asked_again.sub_query = lambda question, steps: "Who?"
+    tree = explore("q", asked_again, "no".__eq__, limits=Limits(max_steps=2, max_expansions=20))
+    assert {path: node.ending for path, node in tree.nodes.items()} == {"": "", "D": "repeated", "R": "repeated"}
+    endings = {node.ending for node in explored("a", "never").tree.nodes.values()}
+    assert endings == {"", "steps_used_up"}
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_kill_costs_the_question_in_progress_alone(tmp_path: Path, cut: int):
+    run = manifest("a", "b", "c")
+    write(tmp_path, run, explored("a"), explored("b"))
+    trees, trajectories = (tmp_path / TREES).read_bytes(), (tmp_path / TRAJECTORIES).read_bytes()
+    second = trees.index(b"\n") + 1
+    (tmp_path / TREES).write_bytes(trees[: second + cut])  # killed in the middle of b's tree
+    assert [each.question_id for each in read_explored(tmp_path)] == ["a"]
+    with closing(SynthesisLog(tmp_path, run)) as log:
+        assert log.done == {("set", "a")}
+        log.append(explored("b"))
+    assert (tmp_path / TREES).read_bytes() == trees
+    (tmp_path / TRAJECTORIES).write_bytes(trajectories[: len(trajectories) - cut])  # killed before its trajectory
+    SynthesisLog(tmp_path, run).close()
+    assert (tmp_path / TRAJECTORIES).read_bytes() == trajectories
+
+
+def test_other_settings_are_refused_and_named(tmp_path: Path):
+    run = manifest("a")
+    require_same(tmp_path, run, msgspec.structs.replace(run, created="later", adaptrag_version="1"))
+    for told, other in [
+        ("--teacher", msgspec.structs.replace(run, teacher="else")),
+        ("--max-steps", msgspec.structs.replace(run, max_steps=3)),
+        ("--paths", msgspec.structs.replace(run, paths="most")),
+        ("top_k", msgspec.structs.replace(run, settings={"top_k": 5, "prompt": "p"})),
+        ("questions (--data, --limit or --seed)", manifest("b")),
+    ]:
+        with pytest.raises(ConfigError) as refused:
+            require_same(tmp_path, run, other)
+        assert refused.value.message == f"{tmp_path} was begun with other {told}"
+
+
+def test_what_is_no_run_is_told(tmp_path: Path):
+    with pytest.raises(ConfigError, match="holds no run of deeprag synthesize"):
+        read_run(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": 1}')
+    with pytest.raises(ConfigError, match="is no manifest of deeprag synthesize"):
+        read_run(tmp_path)
+    write(tmp_path, manifest("a"), explored("a"))
+    line = (tmp_path / TREES).read_bytes()
+    for broken in (b"{}\n", line.replace(b'"sub_query":"Who?"', b'"sub_query":""')):
+        (tmp_path / TREES).write_bytes(broken)
+        with pytest.raises(ConfigError, match="line 1 is no tree"):
+            read_trees(tmp_path)
+
+
+def test_an_unknown_question_is_told_with_its_nearest(tmp_path: Path):
+    write(tmp_path, manifest("alpha"), explored("alpha"))
+    with pytest.raises(ConfigError, match="did you mean 'alpha'"):
+        find_explored(tmp_path, "alpa")
+
+
+def test_a_question_of_two_sets_is_named_with_its_set(tmp_path: Path):
+    sets = tuple(
+        SetInfo(name=name, format="ours", fingerprint="f", questions=("a",), digests=("a",)) for name in ("one", "two")
+    )
+    write(tmp_path, manifest(sets=sets), explored("a", name="one"), explored("a", "DD", name="two"))
+    with pytest.raises(ConfigError, match="several sets") as refused:
+        find_explored(tmp_path, "a")
+    assert refused.value.hint == "name it one/a or two/a"
+    found = find_explored(tmp_path, "two/a").tree
+    assert isinstance(found, Tree) and found.cheapest is not None and found.cheapest.path == "DD"
