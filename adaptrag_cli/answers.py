@@ -67,6 +67,18 @@ def marked_answer(rationale: str, completion: str = "") -> str:
     return first_line.removesuffix(".").strip()
 
 
+def tagged_answer(text: str) -> str:
+    """What stands between the first `<answer>` and `</answer>`; without such a pair the first line, freed of tags.
+
+    METHODS 3: models that forget the closing tag still give their answer.
+    """
+    found = re.search(r"<answer>(.*?)</answer>", text, flags=re.DOTALL | re.IGNORECASE)
+    if found:
+        return found.group(1).strip()
+    bare = re.sub(r"</?answer>", "", text, flags=re.IGNORECASE).strip()
+    return bare.split("\n", 1)[0].strip()
+
+
 def final_answer(line: str, completion: str = "") -> str:
     """What a narrative of steps gives as its answer, freed of a closing full stop (METHODS 9.1).
 

@@ -67,7 +67,7 @@ def look_up(
 ) -> Generator[Event, None, None]:
     """Yield what the strategy would retrieve and select, stamped as `answer` does, and stop there.
 
-    This is no run: nothing is decided or answered, so there is no `run_finished`, and `check_laws` does not hold. A
+    This is no run: nothing is decided or answered, so there is no `run_finished`, and the laws of a run do not hold. A
     failure is the last event here, too.
     """
     return _stamped(_looking_up(run, strategy, use), _Meter(clock))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from adaptrag_cli.answers import tagged_answer
 from adaptrag_cli.events import (
     AgreementMeasured,
     AnswersWeighed,
@@ -28,7 +29,6 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     WarningRaised,
-    tagged_answer,
 )
 from adaptrag_cli.look_ups import is_conclusion, look_ups_in_words, steps_in_words
 from adaptrag_cli.run_document import to_document

@@ -6,11 +6,12 @@ from itertools import count
 from pathlib import Path
 
 from adaptrag_cli import engine
-from adaptrag_cli.events import DraftOdds, Event, check_laws, decode_event, encode_event
+from adaptrag_cli.events import DraftOdds, Event, decode_event, encode_event
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy
 from fakes import ScriptedModel, reply
+from laws import check_laws
 from plane import PlaneEncoder, plane_index
 
 QUERY = "Who lit the lamp?"

@@ -15,12 +15,12 @@ from adaptrag_cli.events import (
     RunFinished,
     TokenGenerated,
     WarningRaised,
-    check_laws,
     decode_event,
     encode_event,
 )
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from lamp import QUERY
+from laws import check_laws
 
 E = TypeVar("E", bound=Event)
 

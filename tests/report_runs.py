@@ -45,9 +45,9 @@ from adaptrag_cli.events import (
     StageTime,
     TokenGenerated,
     UncertaintyMeasured,
-    check_laws,
     encode_event,
 )
+from laws import check_laws
 
 STRATEGIES = ("never", "always", "dtr", "dtr:gate=false", "pairs", "dpr-ais")
 THRESHOLD = 0.5

@@ -45,8 +45,8 @@ from adaptrag_cli.events import (
     WarningRaised,
     WeightedWord,
     WordMeasured,
-    check_laws,
 )
+from laws import check_laws
 
 STEP_MS = 100.0
 TRIGGER = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from adaptrag_cli.answers import normalise_answer
+from adaptrag_cli.answers import normalise_answer, tagged_answer
 from adaptrag_cli.evaluation.metrics import (
     all_gold_at_k,
     answer_in_text,
@@ -32,7 +32,6 @@ from adaptrag_cli.events import (
     RunFailed,
     RunFinished,
     UncertaintyMeasured,
-    tagged_answer,
 )
 from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.stepwise.timing import FirstTrigger

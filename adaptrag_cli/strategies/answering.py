@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adaptrag_cli import prompts
+from adaptrag_cli.answers import tagged_answer
 from adaptrag_cli.citations import cited_chunks
 from adaptrag_cli.errors import QueryTooLong
 from adaptrag_cli.events import (
@@ -19,7 +20,6 @@ from adaptrag_cli.events import (
     SentenceCited,
     TokenGenerated,
     WarningRaised,
-    tagged_answer,
 )
 from adaptrag_cli.evidence import Verdict, judge_chunks, judge_cited_answer, judge_short_answer
 from adaptrag_cli.models.base import Generation, Prompt, Token

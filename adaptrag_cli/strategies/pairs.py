@@ -29,13 +29,13 @@ from typing import ClassVar
 
 from adaptrag_cli import prompts
 from adaptrag_cli.agreement import Agreement, agree
+from adaptrag_cli.answers import tagged_answer
 from adaptrag_cli.events import (
     AgreementMeasured,
     Candidate,
     DecisionMade,
     Event,
     PseudoContextWritten,
-    tagged_answer,
 )
 from adaptrag_cli.strategies import dual_path
 from adaptrag_cli.strategies.answering import ANSWER_USES, TAGGED, answer_from_chunks, between_tags

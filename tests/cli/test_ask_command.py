@@ -13,12 +13,13 @@ import pytest
 
 import traces
 from adaptrag_cli.errors import ConfigError, IndexNotFound, ModelNotFound
-from adaptrag_cli.events import PromptBuilt, RunFailed, check_laws
+from adaptrag_cli.events import PromptBuilt, RunFailed
 from adaptrag_cli.session import Session
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from adaptrag_cli.trace import read_trace
 from fakes import ScriptedModel
 from lamp import QUERY, READING, lamp_retriever, unsure_model
+from laws import check_laws
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from adaptrag_cli.errors import ExitCode
 COMMANDS = {
     "Ask": ["ask", "tui", "replay", "strategies", "demo"],
     "Prepare": ["index", "indexes", "models"],
-    "Measure": ["calibrate", "report", "eval", "probe"],
+    "Measure": ["calibrate", "report", "eval", "probe", "deeprag"],
     "Check": ["doctor", "config"],
 }
 
@@ -52,7 +52,18 @@ def test_help_has_examples_and_every_exit_code_on_its_own_line(command_line):
 
 
 def test_help_fits_80_columns(command_line):
-    for words in ("", "ask", "replay", "eval", "eval judge", "report", "calibrate", "probe train", "probe show"):
+    for words in (
+        "",
+        "ask",
+        "replay",
+        "eval",
+        "eval judge",
+        "report",
+        "calibrate",
+        "probe train",
+        "probe show",
+        "deeprag synthesize",
+    ):
         text = command_line(*words.split(), "--help").stdout
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text

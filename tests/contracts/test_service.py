@@ -27,7 +27,6 @@ from adaptrag_cli.events import (
     RunFinished,
     RunStarted,
     TokenGenerated,
-    check_laws,
 )
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.service.client import EngineProcess
@@ -46,6 +45,7 @@ from adaptrag_cli.service.protocol import (
 )
 from adaptrag_cli.session import open_session
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
+from laws import check_laws
 from plane import PlaneEncoder, plane_index
 
 DRIVER = Path(__file__).with_name("service_driver.py")

@@ -10,7 +10,7 @@ import pytest
 
 from adaptrag_cli import engine
 from adaptrag_cli.errors import ExitCode
-from adaptrag_cli.events import DecisionMade, Event, RunFailed, RunFinished, WarningRaised, check_laws
+from adaptrag_cli.events import DecisionMade, Event, RunFailed, RunFinished, WarningRaised
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.run_summary import fold
 from adaptrag_cli.strategies.adaptive_rag import choose_way
@@ -18,6 +18,7 @@ from adaptrag_cli.strategies.base import LabelledQuestion, Labels, Options, Reso
 from adaptrag_cli.strategies.labels import read_labels
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
+from laws import check_laws
 from methods import cost, only, outline
 from plane import PlaneEncoder, plane_index
 

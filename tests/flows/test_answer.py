@@ -27,13 +27,13 @@ from adaptrag_cli.events import (
     TokenGenerated,
     UncertaintyMeasured,
     WarningRaised,
-    check_laws,
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, Reuse, load_strategy
 from adaptrag_cli.strategies.table import strategy_names
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, DRAFTING, IMAGINING, QUERY, READING, RULE, lamp_retriever, run, unsure_model
+from laws import check_laws
 from plane import PlaneEncoder, plane_index
 
 

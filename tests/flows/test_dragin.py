@@ -16,11 +16,11 @@ from adaptrag_cli.events import (
     TokensDiscarded,
     WarningRaised,
     WordMeasured,
-    kept_text,
 )
 from adaptrag_cli.strategies.base import Resources, load_strategy
 from fakes import ScriptedModel, reply
 from lamp import QUERY, lamp_retriever, run
+from laws import kept_text
 from methods import cost, only, outline, run_with
 
 FIRST, SECOND = "The lamp is old.", " Thomas Edison lit the lamp."

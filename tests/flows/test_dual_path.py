@@ -23,13 +23,13 @@ from adaptrag_cli.events import (
     RunFailed,
     RunFinished,
     UncertaintyMeasured,
-    check_laws,
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from fakes import ScriptedModel, reply
 from index_fakes import FINGERPRINT, write_tokenizer
 from lamp import QUERY, lamp_retriever, run, unsure_model
+from laws import check_laws
 from plane import plane_index
 
 IMAGINED = "An imagined passage."

@@ -19,11 +19,11 @@ from adaptrag_cli.events import (
     TokensDiscarded,
     WarningRaised,
     WordMeasured,
-    kept_text,
 )
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy, wanted_capabilities
 from fakes import Reply, ScriptedModel, reply, scripted_token
 from lamp import QUERY, lamp_retriever
+from laws import kept_text
 from methods import cost, only, outline, run_with
 
 PROBE = "The lamp of Skarvik was lit by Thomas Edison in 1879."

@@ -23,7 +23,6 @@ from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.run import evaluate
 from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.evaluation.summary import summarise
-from adaptrag_cli.events import check_laws
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.models.files import locate_model
@@ -32,6 +31,7 @@ from adaptrag_cli.strategies.labels import read_labels
 from adaptrag_cli.strategies.table import strategy_names
 from adaptrag_cli.trace import read_trace
 from fakes import ScriptedModel, reply
+from laws import check_laws
 from plane import PlaneEncoder
 from probers import prober, sign_weights
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from adaptrag_cli.answers import tagged_answer
 from adaptrag_cli.events import (
     DOCUMENTS_DO_NOT_TELL,
     AgreementMeasured,
@@ -22,7 +23,6 @@ from adaptrag_cli.events import (
     SentenceCited,
     TokenGenerated,
     UncertaintyMeasured,
-    tagged_answer,
 )
 from adaptrag_cli.evidence import EvidenceRule
 from adaptrag_cli.models.base import Generation

@@ -21,13 +21,13 @@ from adaptrag_cli.events import (
     Scalar,
     UncertaintyMeasured,
     WarningRaised,
-    check_laws,
 )
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels, Options, Resources, load_strategy
 from adaptrag_cli.strategies.routers import embed_labelled, log_popularity, popularity_limit, route_by_neighbours
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
+from laws import check_laws
 from plane import PlaneEncoder, plane_index
 
 # Questions of a past evaluation, by their angle from the query at 0 degrees.

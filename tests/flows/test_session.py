@@ -21,11 +21,12 @@ from adaptrag_cli.calibration import (
 )
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
-from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted, check_laws
+from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session import Session, open_session
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
+from laws import check_laws
 from plane import PlaneEncoder, plane_index
 
 MODEL = "qwen2.5-coder-0.5b-instruct"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import traces
-from adaptrag_cli.events import check_laws
+from laws import check_laws
 
 FINISHED = [name for name in traces.ALL if name != "failed"]
 

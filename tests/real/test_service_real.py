@@ -12,12 +12,13 @@ import pytest
 
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ExitCode
-from adaptrag_cli.events import Event, PromptBuilt, RunFailed, RunFinished, check_laws
+from adaptrag_cli.events import Event, PromptBuilt, RunFailed, RunFinished
 from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.models.encoder import load_encoder
 from adaptrag_cli.service.client import EngineProcess
 from adaptrag_cli.service.protocol import AnyReply, Ask, Cancel, Ended, Told
 from adaptrag_cli.session import open_session
+from laws import check_laws
 
 pytestmark = pytest.mark.small_model
 
