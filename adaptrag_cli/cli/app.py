@@ -11,6 +11,7 @@ from adaptrag_cli import __version__
 from adaptrag_cli.cli.ask import ask, replay
 from adaptrag_cli.cli.calibrate import calibrate
 from adaptrag_cli.cli.config import config
+from adaptrag_cli.cli.deeprag import deeprag_app
 from adaptrag_cli.cli.demo import demo
 from adaptrag_cli.cli.doctor import doctor
 from adaptrag_cli.cli.eval import eval_app
@@ -67,6 +68,7 @@ app.add_typer(models_app, name="models", rich_help_panel=_PREPARING)
 app.add_typer(eval_app, name="eval", rich_help_panel=_MEASURING)
 app.command("calibrate", rich_help_panel=_MEASURING)(calibrate)
 app.add_typer(probe_app, name="probe", rich_help_panel=_MEASURING)
+app.add_typer(deeprag_app, name="deeprag", rich_help_panel=_MEASURING)
 app.command("report", rich_help_panel=_MEASURING)(report)
 app.command("doctor", rich_help_panel=_CHECKING)(doctor)
 app.command("config", rich_help_panel=_CHECKING)(config)

@@ -23,10 +23,12 @@ _PLAIN_SECONDS = 30.0
 
 
 @contextmanager
-def watching_evaluation(clock: Callable[[], float] = time.monotonic) -> Iterator[EvaluationWatcher]:
+def watching_evaluation(
+    clock: Callable[[], float] = time.monotonic, *, counted: str = "answers"
+) -> Iterator[EvaluationWatcher]:
     """Give what `evaluate` reports to; bars on a terminal, else a plain line twice a minute."""
     with ExitStack() as stack:
-        watcher = EvaluationWatcher(stack, clock)
+        watcher = EvaluationWatcher(stack, clock, counted)
         watcher.interruption = stack.enter_context(cancelling_on_interrupt(watcher.cancel))
         yield watcher
 
@@ -34,9 +36,10 @@ def watching_evaluation(clock: Callable[[], float] = time.monotonic) -> Iterator
 class EvaluationWatcher:
     """A `Watcher` of the command line."""
 
-    def __init__(self, stack: ExitStack, clock: Callable[[], float]) -> None:
+    def __init__(self, stack: ExitStack, clock: Callable[[], float], counted: str = "answers") -> None:
         self._stack = stack
         self._clock = clock
+        self._counted = counted
         self._building = ExitStack()
         self._show_build: Callable[[BuildProgress], None] | None = None
         self._cancel: Callable[[], None] = lambda: None
@@ -61,7 +64,7 @@ class EvaluationWatcher:
         """Show how much there is to do."""
         self._total, self._before, self._done = total, done, done
         if done:
-            say(f"{done:,} of {total:,} answers were there already")
+            say(f"{done:,} of {total:,} {self._counted} were there already")
 
     def answered(self, result: Result) -> None:
         """Count one answer."""
@@ -78,7 +81,7 @@ class EvaluationWatcher:
             self._bar.update(self._task, completed=self._done, detail=what)
         elif self._clock() - self._said >= _PLAIN_SECONDS or self._done == self._total:
             self._said = self._clock()
-            say(f"{self._done:,} of {self._total:,} answers, about {_span(self.seconds_left)} left ({what})")
+            say(f"{self._done:,} of {self._total:,} {self._counted}, about {_span(self.seconds_left)} left ({what})")
 
     @property
     def seconds_left(self) -> float:

@@ -122,6 +122,16 @@ PROBED: Options = {
     **MACHINE,
 }
 """What decides the texts that a prober is trained on."""
+SYNTHESIZED: Options = {
+    "retriever": RetrieverOption,
+    "top_k": TopK,
+    "examples": Examples,
+    "max_steps": MaxSteps,
+    "model": Model,
+    "index": Index,
+    **MACHINE,
+}
+"""What decides the trees that `adaptrag deeprag synthesize` explores."""
 
 
 def taking(options: Options) -> Callable[[Command], Command]:

@@ -17,7 +17,7 @@ from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
     from adaptrag_cli.config import Settings
-    from adaptrag_cli.evaluation.probing.generation import AskedSet, RowPlan
+    from adaptrag_cli.evaluation.probing.generation import RowPlan
     from adaptrag_cli.probing.prober import ProberKind
     from adaptrag_cli.probing.training import Recipe
 
@@ -229,13 +229,14 @@ def _train(wanted: _Wanted, settings: Settings, data: list[str]) -> Path:
 
 
 def _plan(wanted: _Wanted, settings: Settings, data: list[str], *, is_begun: bool) -> RowPlan:
+    from adaptrag_cli.cli.asked_sets import read_asked
     from adaptrag_cli.cli.self_made import SelfMade, self_made_questions, with_index
     from adaptrag_cli.evaluation.plan import sampled
     from adaptrag_cli.evaluation.probing.generation import AskedSet, RowPlan
     from adaptrag_cli.evaluation.probing.split import require_questions
 
     if data:
-        sets = _read(data, wanted)
+        sets = read_asked(data, wanted.limit, wanted.seed)
         source = ", ".join(f"{s.questions.name} ({len(s.questions.questions)} questions)" for s in sets)
     else:
         settings, _ = with_index(settings)
@@ -264,24 +265,6 @@ def _plan(wanted: _Wanted, settings: Settings, data: list[str], *, is_begun: boo
         source=source,
         labelled=bool(data),
     )
-
-
-def _read(data: list[str], wanted: _Wanted) -> tuple[AskedSet, ...]:
-    from adaptrag_cli.evaluation.formats.reading import load_questions
-    from adaptrag_cli.evaluation.plan import sampled, with_unique_names
-    from adaptrag_cli.evaluation.probing.generation import AskedSet
-
-    named = [_file_and_index(text) for text in data]
-    sets = with_unique_names([sampled(load_questions(path), wanted.limit, wanted.seed) for path, _ in named])
-    return tuple(AskedSet(questions=s, index=index) for s, (_, index) in zip(sets, named, strict=True))
-
-
-def _file_and_index(text: str) -> tuple[Path, str | None]:
-    """Read `FILE:INDEX`; a file whose own name has a colon is taken as it stands."""
-    path, colon, index = text.rpartition(":")
-    if not colon or not path or Path(text).exists():
-        return Path(text), None
-    return Path(path), index
 
 
 def _layers(text: str | None) -> tuple[int, ...] | None:

@@ -31,7 +31,7 @@ from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, tim
 from adaptrag_cli.terminal import is_plain, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from adaptrag_cli.evaluation.results import RunData
 
@@ -73,6 +73,17 @@ def print_sections(title: str, parts: Sequence[Section], figures: Sequence[Figur
             _say(console, note, indent=2)
     for figure in figures:
         _print_figure(figure, console)
+    _flush(text, stream)
+
+
+def print_drawing(drawing: RenderableType, notes: Sequence[str], stream: TextIO) -> None:
+    """Print what rich draws, and what is to be said of it."""
+    text = io.StringIO()
+    console = _console(text, stream)
+    console.print(drawing)
+    console.print()
+    for note in notes:
+        _say(console, note)
     _flush(text, stream)
 
 

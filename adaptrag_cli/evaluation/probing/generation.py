@@ -140,7 +140,7 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
             rows = read_rows(plan.out)
             if rows.is_whole:
                 return rows
-        indexes = {asked.questions.name: _open_index(plan, asked, watcher) for asked in plan.sets}
+        indexes = {asked.questions.name: _index_of(plan, asked, watcher) for asked in plan.sets}
         fingerprints = {name: opened.retriever.store.fingerprint if opened else "" for name, opened in indexes.items()}
         models = load_models(load, plan.lanes, watcher.note)
         try:
@@ -318,22 +318,24 @@ def _write_all(
             writing.close()
 
 
-def _open_index(plan: RowPlan, asked: AskedSet, watcher: RowWatcher) -> OpenIndex | None:
-    """The set's index; None where nothing is looked up.
+def _index_of(plan: RowPlan, asked: AskedSet, watcher: RowWatcher) -> OpenIndex | None:
+    """The set's index; None where nothing is looked up."""
+    return None if plan.kind == "question" else open_asked(asked, plan.settings, plan.out, watcher)
+
+
+def open_asked(asked: AskedSet, settings: Settings, out: Path, watcher: RowWatcher) -> OpenIndex:
+    """The index that a set is asked over; what is built for it lies in the run's folder.
 
     Raises:
-        ConfigError: there is none, and something is to be looked up.
+        ConfigError: there is none.
     """
-    if plan.kind == "question":
-        return None
-    settings = plan.settings
     if asked.index is not None:
         settings = replace(settings, index=replace(settings.index, name=asked.index))
     opened = open_corpus(
         asked.questions,
         settings,
-        corpus=corpus_file(asked.questions, None, plan.out),
-        shared=plan.out / "indexes",
+        corpus=corpus_file(asked.questions, None, out),
+        shared=out / "indexes",
         on_note=watcher.note,
         on_progress=watcher.indexing,
         should_stop=watcher.should_stop,
@@ -362,7 +364,7 @@ def _manifest(
         limit=plan.limit,
         source=plan.source,
         labelled=plan.labelled,
-        sets=tuple(_set_info(asked.questions) for asked in plan.sets),
+        sets=tuple(set_info(asked.questions) for asked in plan.sets),
         indexes=dict(indexes),
         settings=_settings(plan.kind, options) | {"context_length": load.context_length},
     )
@@ -386,7 +388,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _set_info(question_set: QuestionSet) -> SetInfo:
+def set_info(question_set: QuestionSet) -> SetInfo:
+    """What a manifest says of the questions that are asked."""
     return SetInfo(
         name=question_set.name,
         format=question_set.format,

@@ -1,0 +1,220 @@
+"""Print runs of `adaptrag deeprag synthesize`: their figures, their questions, and the tree of one question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from adaptrag_cli.learning.branches import Branch, branches_of, path_told
+from adaptrag_cli.learning.run_figures import RunFigures, run_figures
+from adaptrag_cli.learning.runs import Explored, SynthesisManifest
+from adaptrag_cli.learning.tree import choose_path
+from adaptrag_cli.render import json_text
+from adaptrag_cli.report.figure import Table, percent
+from adaptrag_cli.report.probe_tables import Section
+from adaptrag_cli.report.terminal_form import print_drawing, print_sections
+
+FORMAT = 1
+_CHOSEN = "*"
+_SHOWN = 44
+"""Characters of a question in the list."""
+_CALLS = {
+    "sub_queries": "sub-queries",
+    "direct_answers": "answers from memory",
+    "retrievals": "look-ups",
+    "retrieved_answers": "answers from documents",
+    "finals": "final answers",
+}
+_NODES = {
+    "asked": "asked on",
+    "right": "right",
+    "wrong": "wrong",
+    "pruned": "without an answer",
+    "open": "not explored",
+}
+
+
+def print_synthesis(
+    run: Path, manifest: SynthesisManifest, explored: Sequence[Explored], *, as_json: bool
+) -> RunFigures:
+    """Print what came of a run, and return its figures."""
+    figures = run_figures(manifest, explored)
+    if as_json:
+        print(json_text({"format": FORMAT, "run": str(run), **_facts(manifest, figures)}))
+    else:
+        print_sections(_title(run, manifest), _figure_sections(manifest, figures), (), sys.stdout)
+    return figures
+
+
+def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[Explored], *, as_json: bool) -> None:
+    """Print what came of a run, and a line for each question."""
+    figures = run_figures(manifest, explored)
+    if as_json:
+        questions = [_question(manifest, each) for each in explored]
+        print(json_text({"format": FORMAT, "run": str(run), **_facts(manifest, figures), "questions": questions}))
+        return
+    rows = []
+    for each in explored:
+        chosen = choose_path(each.tree, manifest.paths, seed=manifest.seed)
+        solved = ("", "", "") if chosen is None else ("yes", chosen.path or "-", chosen.retrievals)
+        rows.append((each.question_id, *solved, len(each.tree.nodes), _shortened(each.tree.question)))
+    table = Table(columns=("question", "solved", "path", "look-ups", "nodes", ""), rows=tuple(rows))
+    note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} QUESTION."
+    parts = (Section(title="Questions", table=table, notes=(note,)), *_figure_sections(manifest, figures))
+    print_sections(_title(run, manifest), parts, (), sys.stdout)
+
+
+def print_tree(manifest: SynthesisManifest, explored: Explored, *, as_json: bool) -> None:
+    """Draw one question's tree, its chosen path marked."""
+    if as_json:
+        print(json_text({"format": FORMAT, "paths": manifest.paths, **_tree(manifest, explored)}))
+        return
+    from rich.tree import Tree
+
+    chosen = choose_path(explored.tree, manifest.paths, seed=manifest.seed)
+    root = branches_of(explored.tree, chosen)
+    drawn = Tree(_label(root, explored.tree.question), guide_style="dim")
+    _grow(drawn, root)
+    print_drawing(drawn, _notes(manifest, explored), sys.stdout)
+
+
+def _grow(drawn: Any, branch: Branch) -> None:
+    for child in branch.children:
+        guides = "bold green" if child.is_chosen else "dim"
+        _grow(drawn.add(_label(child), guide_style=guides), child)
+
+
+def _label(branch: Branch, question: str = "") -> Any:
+    """The lines of a node: what it answers and from where, what it asks next, or how it ended."""
+    from rich.text import Text
+
+    from adaptrag_cli.terminal import printable
+
+    node = branch.node
+    mark = f"{_CHOSEN} " if branch.is_chosen else ""
+    strong = "bold green" if branch.is_chosen else ""
+    lines: list[tuple[str, str]] = []
+    if branch.source:
+        told = f": {printable(branch.answer)}" if branch.answer else ""
+        lines.append((f"{mark}{node.path[-1]} from {branch.source}{told}", strong))
+    else:
+        lines.append((f"{mark}{printable(question)}", "bold"))
+    if node.sub_query:
+        lines.append((f"asks: {printable(node.sub_query)}", "cyan"))
+    if branch.ending:
+        final = f"= {printable(node.final) or '(no answer)'}  " if node.outcome in {"right", "wrong"} else ""
+        lines.append((f"{final}{branch.ending}", _STYLES.get(node.outcome, "dim")))
+    text = Text()
+    for number, (line, style) in enumerate(lines):
+        text.append(f"\n{line}" if number else line, style=style)
+    return text
+
+
+_STYLES: Mapping[str, str] = {"right": "bold green", "wrong": "red"}
+
+
+def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
+    chosen = choose_path(explored.tree, manifest.paths, seed=manifest.seed)
+    golds = f"gold: {' | '.join(explored.golds)}"
+    calls = explored.tree.calls
+    cost = (
+        f"{len(explored.tree.nodes)} nodes; {calls.sub_queries} sub-queries, {calls.direct_answers} answers from "
+        f"memory, {calls.retrieved_answers} from documents, {calls.finals} final answers; {explored.seconds:.0f} s"
+    )
+    if chosen is not None:
+        return [f"{_CHOSEN} the {_WHICH[manifest.paths]} right path: {path_told(chosen)}", golds, cost]
+    why = "the cap on expansions was reached" if explored.tree.is_cut else "every path was explored"
+    return [f"no path is right; {why}", golds, cost]
+
+
+_WHICH = {"cheapest": "cheapest", "most": "most searching", "random": "chosen"}
+
+
+def _title(run: Path, manifest: SynthesisManifest) -> str:
+    taught = f", taught by {manifest.teacher}" if manifest.teacher != manifest.model else ""
+    return f"{run}: trees of {manifest.model}{taught}, {manifest.paths} right paths"
+
+
+def _figure_sections(manifest: SynthesisManifest, figures: RunFigures) -> tuple[Section, ...]:
+    share = percent(figures.solved / figures.explored) if figures.explored else ""
+    explored = f"{figures.explored} of {figures.asked} questions were explored"
+    notes = [
+        f"{figures.solved} of {figures.explored} solved ({share} %)"
+        if figures.explored
+        else "nothing was explored yet",
+        f"{figures.several} of the {figures.solved} paths have two or more steps and a look-up",
+    ]
+    if figures.explored < figures.asked:
+        notes.insert(0, f"{explored}; go on with --resume")
+    if figures.cut:
+        notes.append(f"{figures.cut} trees reached the cap of {manifest.max_expansions} expansions unsolved")
+    if figures.repeated:
+        notes.append(f"{figures.repeated} nodes asked the same again and were finished there")
+    if figures.used_up:
+        notes.append(f"{figures.used_up} nodes had used up their {manifest.max_steps} steps and were finished there")
+    most = max([*figures.steps, *figures.retrievals], default=-1)
+    lengths = tuple(
+        (number, figures.steps.get(number, 0), figures.retrievals.get(number, 0)) for number in range(most + 1)
+    )
+    work = (
+        *((told, figures.calls.get(name, 0)) for name, told in _CALLS.items()),
+        *((f"nodes {told}", figures.nodes[name]) for name, told in _NODES.items() if name in figures.nodes),
+        ("seconds", round(figures.seconds)),
+    )
+    return (
+        Section(
+            title="Right paths",
+            table=Table(columns=("number", "steps", "look-ups"), rows=lengths),
+            notes=tuple(f"{note}." for note in notes),
+        ),
+        Section(title="What it took", table=Table(columns=("", "number"), rows=work)),
+    )
+
+
+def _facts(manifest: SynthesisManifest, figures: RunFigures) -> dict[str, Any]:
+    return {"manifest": msgspec.to_builtins(manifest), "figures": msgspec.to_builtins(figures, str_keys=True)}
+
+
+def _question(manifest: SynthesisManifest, explored: Explored) -> dict[str, Any]:
+    chosen = choose_path(explored.tree, manifest.paths, seed=manifest.seed)
+    return {
+        "set": explored.set,
+        "id": explored.question_id,
+        "question": explored.tree.question,
+        "golds": list(explored.golds),
+        "solved": chosen is not None,
+        "path": chosen.path if chosen else None,
+        "retrievals": chosen.retrievals if chosen else None,
+        "nodes": len(explored.tree.nodes),
+        "is_cut": explored.tree.is_cut,
+        "seconds": explored.seconds,
+    }
+
+
+def _tree(manifest: SynthesisManifest, explored: Explored) -> dict[str, Any]:
+    chosen = choose_path(explored.tree, manifest.paths, seed=manifest.seed)
+    nodes = [
+        {
+            "path": node.path,
+            "retrievals": node.retrievals,
+            "answer": node.steps[-1].answer if node.steps else None,
+            "passages": list(node.steps[-1].passages) if node.steps else [],
+            "outcome": node.outcome,
+            "ending": node.ending,
+            "asks": node.sub_query or None,
+            "final": node.final or None,
+            "popped": node.popped,
+            "chosen": chosen is not None and chosen.path.startswith(node.path),
+        }
+        for node in explored.tree.nodes.values()
+    ]
+    return _question(manifest, explored) | {"calls": msgspec.to_builtins(explored.tree.calls), "tree": nodes}
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."

@@ -1,0 +1,70 @@
+"""An explored tree as it is drawn, in the terminal and in the interface: what each node answers and what became of it.
+
+Texts are as the models wrote them: whoever draws them makes them printable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adaptrag_cli.learning.tree import Node, Tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A node, and the nodes below it."""
+
+    node: Node
+    is_chosen: bool
+    """Whether it lies on the path that the question is learned by."""
+    children: tuple[Branch, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Where the answer of its last step comes from; empty for the root."""
+        return {"D": "memory", "R": "documents"}.get(self.node.path[-1:], "")
+
+    @property
+    def answer(self) -> str:
+        """What its last step answers; empty where it does not, and for the root."""
+        return self.node.steps[-1].answer if self.node.steps else ""
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """What its last step was answered from."""
+        return self.node.steps[-1].passages if self.node.steps else ()
+
+    @property
+    def ending(self) -> str:
+        """What became of it, in words; empty where it asks on."""
+        node = self.node
+        match node.outcome:
+            case "asked":
+                return ""
+            case "open":
+                return "not explored: a right path was found, or the cap was reached"
+            case "pruned":
+                return "no answer" if self.source == "memory" else "the documents do not tell"
+            case _:
+                why = {"repeated": ", after it asked the same again", "steps_used_up": ", its steps used up"}
+                return f"{node.outcome}{why.get(node.ending, '')}"
+
+
+def branches_of(tree: Tree, chosen: Node | None) -> Branch:
+    """The tree from its root on, with the chosen path marked."""
+    return _branch(tree, tree.nodes[""], chosen.path if chosen else None)
+
+
+def path_told(chosen: Node) -> str:
+    """A path in words: `DR, 1 retrieval`."""
+    count = chosen.retrievals
+    return f"{chosen.path or 'no step'}, {count} retrieval{'' if count == 1 else 's'}"
+
+
+def _branch(tree: Tree, node: Node, chosen: str | None) -> Branch:
+    children = (tree.nodes.get(node.path + letter) for letter in "DR")
+    return Branch(
+        node=node,
+        is_chosen=chosen is not None and chosen.startswith(node.path),
+        children=tuple(_branch(tree, child, chosen) for child in children if child is not None),
+    )

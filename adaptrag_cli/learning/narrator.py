@@ -1,0 +1,159 @@
+"""Who writes the narratives of Algorithm 1: local models over an index (DeepRAG, sections 3.3 and 4.3).
+
+The teacher asks the sub-queries, answers them from documents, and says when it is over; the target answers from memory.
+The paper's teacher is a far stronger model; where none is named, the target is its own. Prompts are those of strategy
+`deeprag`, so that what is learned is what it will write, and what was found stays in the history.
+
+Both answers to a sub-query are decoded together: two lanes of one model take each step as one batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from adaptrag_cli import prompts
+from adaptrag_cli.answers import FINAL_ANSWER_IS, final_answer
+from adaptrag_cli.learning.tree import Answers, Steps
+from adaptrag_cli.models.base import Generation, LanguageModel, Prompt, Token
+from adaptrag_cli.retrieval import Retriever
+from adaptrag_cli.stepwise.narrative import (
+    CONTEXT,
+    FOLLOW_UP,
+    INTERMEDIATE_ANSWER,
+    SEARCH,
+    Narrative,
+    numbered,
+    on_one_line,
+    passage,
+    read_line,
+    render,
+    worked_examples,
+)
+from adaptrag_cli.strategies.base import Options
+from adaptrag_cli.strategies.telling import STEP_ANSWER_TOKENS, SUB_QUERY_TOKENS
+
+_LINE_END = ("\n",)
+_TELLS_NOTHING = re.compile(
+    r"(there is |it is )?(no|not) (\w+ )?(info(rmation)?|mentioned|stated|specified|provided|given|known)\b"
+    r"|unknown\.?$|the (passages?|context|text) (do|does) not\b",
+    re.IGNORECASE,
+)
+"""How models say that passages do not tell; the released code prunes its own such phrase (METHODS 9.3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """A line that a model is to write, and at most how long."""
+
+    model: LanguageModel
+    prompt: Prompt
+    max_tokens: int
+
+    @property
+    def fits(self) -> bool:
+        return len(self.prompt) + self.max_tokens <= self.model.info.context_length
+
+
+class ModelNarrator:
+    """A `Narrator` over loaded models. What no longer fits the context is not written: it counts as empty."""
+
+    def __init__(
+        self, *, target: LanguageModel, teacher: LanguageModel, retriever: Retriever, options: Options
+    ) -> None:
+        """`target` and `teacher` may be two lanes of one model, but not one lane."""
+        self._target = target
+        self._teacher = teacher
+        self._retriever = retriever
+        self._options = options
+        self._examples = worked_examples(options.examples)
+        self._said: tuple[str, Steps, str] | None = None
+        """The final answer that was written in place of a further sub-query, and where."""
+
+    def sub_query(self, question: str, steps: Steps) -> str:
+        """The next line, if it asks something."""
+        written = _told(steps)
+        line = self._write(self._line(self._teacher, question, written, SUB_QUERY_TOKENS))
+        piece = read_line(line)
+        if piece is not None and piece.kind == "final":
+            self._said = (question, steps, final_answer(line))
+        asks = piece is not None and piece.kind == "follow_up" and any(map(str.isalnum, piece.text))
+        return on_one_line(piece.text) if piece is not None and asks else ""
+
+    def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
+        """Both answers, decoded together; passages that do not fit are left out, the last ranked first."""
+        asked = f"{_told(steps)}{FOLLOW_UP} {sub_query}\n"
+        direct = self._line(self._target, question, f"{asked}{INTERMEDIATE_ANSWER}", STEP_ANSWER_TOKENS)
+        passages = self._found(question, asked, sub_query)
+        if not passages:
+            return Answers(direct=self._write(direct), passages=(), retrieved="")
+        looked_up = self._line(self._teacher, question, _looked_up(asked, passages), STEP_ANSWER_TOKENS)
+        told, retrieved = write_together([direct, looked_up])
+        return Answers(direct=told, passages=passages, retrieved="" if _TELLS_NOTHING.match(retrieved) else retrieved)
+
+    def final(self, question: str, steps: Steps) -> str:
+        """The final answer; where it was written already it is not asked for again."""
+        if self._said is not None and self._said[:2] == (question, steps) and self._said[2]:
+            return self._said[2]
+        written = f"{_told(steps)}{FINAL_ANSWER_IS}"
+        line = self._line(self._teacher, question, written, self._options.conclusion_tokens)
+        return final_answer("", self._write(line))
+
+    def _found(self, question: str, asked: str, sub_query: str) -> tuple[str, ...]:
+        """What a search finds, as far as it fits with room for the rest of its step and for the answer."""
+        options = self._options
+        found = self._retriever.search(sub_query, retriever=options.retriever, n=options.top_k)
+        passages = [on_one_line(passage(each.chunk.title, each.chunk.text)) for each in found]
+        needed = STEP_ANSWER_TOKENS + SUB_QUERY_TOKENS + options.conclusion_tokens
+        while passages:
+            written = _looked_up(asked, passages)
+            if all(self._line(m, question, written, needed).fits for m in (self._teacher, self._target)):
+                break
+            passages.pop()
+        return tuple(passages)
+
+    def _line(self, model: LanguageModel, question: str, written: str, max_tokens: int) -> _Line:
+        request = prompts.follow_ups(question, self._examples)
+        return _Line(model=model, prompt=model.build_prompt(request, written=written), max_tokens=max_tokens)
+
+    @staticmethod
+    def _write(line: _Line) -> str:
+        return write_together([line])[0]
+
+
+def write_together(lines: Sequence[_Line]) -> list[str]:
+    """Let each line be written, a token of each in turn, so that lanes of one model decode them as one batch.
+
+    Raises:
+        RunCancelled: the person stopped it.
+        ModelError: a backend refuses.
+    """
+    texts = [""] * len(lines)
+    going: dict[int, Generator[Token, None, Generation]] = {
+        number: line.model.generate(line.prompt, max_tokens=line.max_tokens, stop=_LINE_END)
+        for number, line in enumerate(lines)
+        if line.fits
+    }
+    try:
+        while going:
+            for number, writing in list(going.items()):
+                try:
+                    next(writing)
+                except StopIteration as done:
+                    generation: Generation = done.value
+                    texts[number] = on_one_line(generation.text)
+                    del going[number]
+    finally:
+        for writing in going.values():
+            writing.close()
+    return texts
+
+
+def _told(steps: Steps) -> str:
+    """The model's turn so far, ending at the beginning of a line."""
+    return f"{render(Narrative(steps=steps))}\n" if steps else ""
+
+
+def _looked_up(asked: str, passages: Sequence[str]) -> str:
+    return f"{asked}{SEARCH}\n{CONTEXT}\n{numbered(passages)}\n{INTERMEDIATE_ANSWER}"
