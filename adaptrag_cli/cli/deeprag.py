@@ -33,7 +33,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.", r
 @deeprag_app.command(
     "synthesize",
     epilog="Examples:\n\nadaptrag deeprag synthesize --data hotpotqa.json --limit 100 --out run\n\n"
-    "adaptrag deeprag synthesize --data questions.jsonl:notes --teacher qwen2.5-1.5b-instruct --out run",
+    "adaptrag deeprag synthesize --data questions.jsonl:notes --teacher qwen2.5-coder-1.5b-instruct --out run",
 )
 @taking(SYNTHESIZED)
 def synthesize(
@@ -67,9 +67,10 @@ def synthesize(
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    paths: Annotated[
+    learned: Annotated[
         str,
         typer.Option(
+            "--paths",
             metavar="|".join(_PATHS),
             help="Which right path is learned: with the fewest look-ups, with the most, or any.",
             rich_help_panel=_SEARCH,
@@ -96,8 +97,8 @@ def synthesize(
     Stop with Ctrl-C and go on with --resume: no question is explored twice.
     """
     with reporting_errors():
-        if paths not in _PATHS:
-            raise ConfigError(f"--paths {paths!r} names no path", " or ".join(_PATHS))
+        if learned not in _PATHS:
+            raise ConfigError(f"--paths {learned!r} names no path", " or ".join(_PATHS))
         from adaptrag_cli.cli.asked_sets import read_asked
         from adaptrag_cli.cli.deeprag_view import print_synthesis
         from adaptrag_cli.cli.eval_progress import watching_evaluation
@@ -110,7 +111,7 @@ def synthesize(
             settings=settings,
             sets=read_asked(data, limit, seed),
             teacher=teacher,
-            paths=cast("Paths", paths),
+            paths=cast("Paths", learned),
             whole=whole,
             max_expansions=max_expansions,
             out=out,

@@ -36,8 +36,8 @@ from adaptrag_cli.strategies.telling import STEP_ANSWER_TOKENS, SUB_QUERY_TOKENS
 
 _LINE_END = ("\n",)
 _TELLS_NOTHING = re.compile(
-    r"(there is |it is )?(no|not) (\w+ )?(info(rmation)?|mentioned|stated|specified|provided|given|known)\b"
-    r"|unknown\.?$|the (passages?|context|text) (do|does) not\b",
+    r"\W*(there is |it is )?(no|not) (\w+ )?(info(rmation)?|mentioned|stated|specified|provided|given|known)\b"
+    r"|\W*unknown\W*$|the (passages?|context|text) (do|does) not\b",
     re.IGNORECASE,
 )
 """How models say that passages do not tell; the released code prunes its own such phrase (METHODS 9.3)."""

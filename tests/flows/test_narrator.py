@@ -1,0 +1,159 @@
+"""Who writes narratives: which model is asked what, with which prompt, and what counts as nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adaptrag_cli import prompts
+from adaptrag_cli.answers import FINAL_ANSWER_IS
+from adaptrag_cli.errors import RunCancelled
+from adaptrag_cli.learning.narrator import ModelNarrator
+from adaptrag_cli.stepwise.narrative import (
+    CONTEXT,
+    INTERMEDIATE_ANSWER,
+    SEARCH,
+    NarrativeStep,
+    passage,
+    worked_examples,
+)
+from adaptrag_cli.strategies.base import Options
+from fakes import ScriptedModel, reply
+from lamp import QUERY, lamp_retriever
+
+FIRST = NarrativeStep(sub_query="Who lit the lamp?", answer="Ottilie Brandt")
+TOLD = f"Follow up: Who lit the lamp?\n{INTERMEDIATE_ANSWER} Ottilie Brandt\n"
+OPTIONS = Options(retriever="sparse", top_k=2, examples=2, max_steps=6)
+
+
+@pytest.fixture
+def models() -> tuple[ScriptedModel, ScriptedModel]:
+    return ScriptedModel(name="target"), ScriptedModel(name="teacher")
+
+
+@pytest.fixture
+def narrator(models: tuple[ScriptedModel, ScriptedModel], tmp_path: Path) -> ModelNarrator:
+    target, teacher = models
+    return ModelNarrator(target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS)
+
+
+def written(model: ScriptedModel) -> list[str]:
+    """The model's turn in each call, before what it went on with."""
+    return [call.prompt.text.partition("<assistant>")[2] for call in model.calls]
+
+
+def test_the_teacher_asks_after_the_examples_and_what_was_told(narrator, models):
+    target, teacher = models
+    teacher.then(reply("Follow up: Who paid  the fee?\nmore"), reply("Follow-up: What is it?"))
+    assert narrator.sub_query(QUERY, ()) == "Who paid the fee?"
+    assert narrator.sub_query(QUERY, (FIRST,)) == "What is it?"
+    assert written(teacher) == ["", TOLD]
+    assert prompts.follow_ups(QUERY, worked_examples(2)) in teacher.calls[0].prompt.text
+    assert not target.calls
+
+
+@pytest.mark.parametrize("line", ["", "Follow up:", "Follow up: ?", "Ottilie Brandt lit it.", "Intermediate answer: x"])
+def test_a_line_that_asks_nothing_is_no_sub_query(narrator, models, line: str):
+    models[1].then(reply(line), reply(" Ottilie Brandt."))
+    assert narrator.sub_query(QUERY, ()) == ""
+    assert narrator.final(QUERY, ()) == "Ottilie Brandt"
+    assert written(models[1])[-1] == FINAL_ANSWER_IS
+
+
+def test_a_final_answer_in_place_of_a_sub_query_is_not_asked_for_again(narrator, models):
+    models[1].then(reply("So the final answer is: Ottilie Brandt."), reply(" somebody else"))
+    assert narrator.sub_query(QUERY, (FIRST,)) == ""
+    assert narrator.final(QUERY, (FIRST,)) == "Ottilie Brandt"
+    assert len(models[1].calls) == 1
+    assert narrator.final(QUERY, ()) == "somebody else"  # of another history
+
+
+def test_memory_is_the_targets_and_documents_are_the_teachers(narrator, models):
+    target, teacher = models
+    target.then(reply(" Edison\n"))
+    teacher.then(reply(" 1,500 crowns"))
+    answers = narrator.answers(QUERY, (FIRST,), "What is the mooring fee?")
+    assert (answers.direct, answers.retrieved) == ("Edison", "1,500 crowns")
+    fees, harbour = passage("fees", "The mooring fee is 1,500 crowns."), passage("harbour", "The harbour faces east.")
+    assert answers.passages == (fees, harbour)
+    asked = f"{TOLD}Follow up: What is the mooring fee?\n"
+    assert written(target) == [f"{asked}{INTERMEDIATE_ANSWER}"]
+    assert written(teacher) == [f"{asked}{SEARCH}\n{CONTEXT}\n[1] {fees}\n[2] {harbour}\n{INTERMEDIATE_ANSWER}"]
+
+
+def test_both_answers_are_decoded_a_token_of_each_in_turn(narrator, models, monkeypatch):
+    order: list[str] = []
+    for model, text in zip(models, (" one two three", " four five"), strict=True):
+        model.then(reply(text))
+        monkeypatch.setattr(model, "_generate", _noting(model, order))
+    narrator.answers(QUERY, (), "What is the mooring fee?")
+    assert order == ["target", "teacher", "target", "teacher", "target"]
+
+
+def _noting(model: ScriptedModel, order: list[str]):
+    generate = model._generate
+
+    def noting(call, answer):
+        generation = generate(call, answer)
+        try:
+            while True:
+                token = next(generation)
+                order.append(model.name)
+                yield token
+        except StopIteration as done:
+            return done.value
+
+    return noting
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("[No related Info]", ""),
+        ("No related info.", ""),
+        ("The passages do not say.", ""),
+        ("It is not mentioned in the text.", ""),
+        ("unknown", ""),
+        ("Norway", "Norway"),
+        ("No", "No"),
+        ("Unknown Pleasures", "Unknown Pleasures"),
+        ("Not Fade Away", "Not Fade Away"),
+    ],
+)
+def test_passages_that_do_not_tell_give_no_answer(narrator, models, told: str, kept: str):
+    models[0].then(reply(" x"))
+    models[1].then(reply(f" {told}"))
+    assert narrator.answers(QUERY, (), "What is the mooring fee?").retrieved == kept
+
+
+def test_a_search_that_finds_nothing_asks_memory_alone(narrator, models):
+    models[0].then(reply(" blue"))
+    answers = narrator.answers(QUERY, (), "xylophone?")
+    assert (answers.direct, answers.passages, answers.retrieved) == ("blue", (), "")
+    assert not models[1].calls
+
+
+def test_what_does_not_fit_the_context_is_left_out_or_empty(narrator, models, tmp_path: Path):
+    target, teacher = models
+    target.then(reply(" x"))
+    teacher.then(reply(" y"))
+    both = narrator.answers(QUERY, (), "harbour goats brown")
+    assert len(both.passages) == 2
+    needed = len(teacher.calls[0].prompt) + 64 + 64 + OPTIONS.conclusion_tokens
+    target.context_length = needed - 1  # one word too few for both passages, in either model
+    target.then(reply(" x"))
+    teacher.then(reply(" y"))
+    assert narrator.answers(QUERY, (), "harbour goats brown").passages == both.passages[:1]
+    target.context_length = teacher.context_length = 30
+    assert narrator.sub_query(QUERY, ()) == ""
+    assert narrator.answers(QUERY, (), "harbour").direct == ""
+    assert narrator.final(QUERY, ()) == ""
+
+
+def test_a_stop_ends_both(narrator, models):
+    models[0].then(reply(" one two three"))
+    models[1].then(reply(" one two three", stop_reason="end", cancel_at=1))
+    with pytest.raises(RunCancelled):
+        narrator.answers(QUERY, (), "What is the mooring fee?")
+    assert models[0].calls[0].generation is None
