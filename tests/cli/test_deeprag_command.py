@@ -1,0 +1,219 @@
+"""`adaptrag deeprag synthesize | tree`: trees are explored once, survive a stop, and are listed and drawn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from adaptrag_cli.cli.app import app
+from adaptrag_cli.index.store import Freshness
+from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, read_run
+from adaptrag_cli.learning.trajectories import read_trajectories
+from adaptrag_cli.models.base import Prompt
+from adaptrag_cli.models.catalogue import find_entry
+from adaptrag_cli.session import OpenIndex
+from fakes import Reply, ScriptedModel, reply
+from lamp import lamp_retriever
+
+MODEL, TEACHER = "qwen2.5-coder-0.5b-instruct", "qwen2.5-coder-1.5b-instruct"
+
+
+@dataclass
+class RuleModel(ScriptedModel):
+    """Asks one thing. Memory is right about fees 0, 3, 6, documents about 1, 4, 7, and nothing about 2, 5, 8."""
+
+    load: str = ""
+
+    def _reply_to(self, prompt: Prompt) -> Reply:
+        request, _, written = prompt.text.partition("<assistant>")
+        number = int(request.rpartition("fee number ")[2].partition("?")[0]) % 3
+        if not written:
+            return reply("Follow up: What is the mooring fee?")
+        if written.endswith("Intermediate answer:"):
+            return reply(" gold" if number == ("Context:" in written) else " lead")
+        return reply(f"So the final answer is: {written.split()[-1]}")
+
+
+@dataclass
+class World:
+    """Model files of the right size, questions, and an open index; what is loaded follows the rule."""
+
+    folder: Path
+    models: list[RuleModel]
+
+    @property
+    def questions(self) -> Path:
+        return self.folder / "fees.jsonl"
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Calls by the name of the model that was loaded."""
+        names = dict.fromkeys(model.load for model in self.models)
+        return {name: sum(len(model.calls) for model in self.models if model.load == name) for name in names}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    (tmp_path / "models").mkdir()
+    for name in (MODEL, TEACHER):
+        with (tmp_path / "models" / find_entry(name).file).open("wb") as file:
+            file.truncate(find_entry(name).size_bytes or 0)  # a hole of the right size
+    made = World(tmp_path, [])
+    lines = ({"id": f"q{n}", "question": f"What is the fee number {n}?", "answers": ["gold"]} for n in range(6))
+    made.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    opened = OpenIndex(retriever=lamp_retriever(tmp_path), freshness=Freshness(), warnings=())
+
+    def load_models(load, lanes, on_note):
+        loaded = tuple(RuleModel(load=load.file.name) for _ in range(lanes))
+        made.models.extend(loaded)
+        return loaded
+
+    monkeypatch.setenv("ADAPTRAG_MODELS_DIR", str(tmp_path / "models"))
+    monkeypatch.setattr("adaptrag_cli.learning.synthesis.load_models", load_models)
+    monkeypatch.setattr("adaptrag_cli.evaluation.probing.generation.open_corpus", lambda *_, **__: opened)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def deeprag(*words: str) -> Result:
+    return CliRunner().invoke(app, ["deeprag", *words])
+
+
+def synthesize(world: World, *words: str) -> Result:
+    return deeprag("synthesize", "--data", str(world.questions), "--model", MODEL, "--out", "run", *words)
+
+
+def test_each_question_is_solved_by_its_cheapest_path(world: World):
+    done = synthesize(world, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    figures = document["figures"]
+    assert (figures["asked"], figures["explored"], figures["solved"]) == (6, 6, 4)
+    assert (figures["steps"], figures["retrievals"]) == ({"1": 4}, {"0": 2, "1": 2})
+    assert document["manifest"]["teacher"] == document["manifest"]["model"] == MODEL
+    assert "look at it with: adaptrag deeprag tree run" in done.stderr
+    found = {each.question_id: each for each in read_trajectories(Path("run") / TRAJECTORIES)}
+    assert {name: each.path for name, each in found.items()} == {"q0": "D", "q3": "D", "q1": "R", "q4": "R"}
+    assert found["q1"].written.startswith("Follow up: What is the mooring fee?\nLet's search")
+    assert found["q1"].written.endswith("Intermediate answer: gold\nSo the final answer is: gold")
+    assert len(world.models) == 2  # two lanes of one model
+    assert all(model.is_closed for model in world.models)
+
+
+def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
+    assert synthesize(world, "--teacher", TEACHER, "--limit", "1").exit_code == 0
+    assert [model.load for model in world.models] == [MODEL, TEACHER]
+    target, teacher = (model.calls for model in world.models)
+    assert len(target) == 1
+    assert target[0].prompt.text.endswith("Follow up: What is the mooring fee?\nIntermediate answer:")
+    assert sum(call.prompt.text.endswith("<assistant>") for call in teacher) == 1
+    manifest = read_run(Path("run"))
+    assert (manifest.model, manifest.teacher) == (MODEL, TEACHER)
+
+
+def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
+    assert synthesize(world).exit_code == 0
+    whole = (Path("run") / TREES).read_bytes()
+    refused = synthesize(world)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "run holds explored trees already (go on with --resume, or give another --out)" in refused.stderr
+    lines = whole.split(b"\n")
+    (Path("run") / TREES).write_bytes(b"\n".join(lines[:4]) + b"\n" + lines[4][:20])
+    before = world.calls[MODEL]
+    again = synthesize(world, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "4 of 6 questions were there already" in again.stderr
+    assert (before, world.calls[MODEL] - before) == (4 + 5 + 5 + 4 + 5 + 5, 5 + 5)
+    strip = [json.loads(line) | {"seconds": 0} for line in (Path("run") / TREES).read_bytes().splitlines()]
+    assert strip == [json.loads(line) | {"seconds": 0} for line in whole.splitlines()]
+    assert len(read_trajectories(Path("run") / TRAJECTORIES)) == 4
+    loads = len(world.models)
+    assert synthesize(world, "--resume").exit_code == 0
+    assert len(world.models) == loads  # nothing is left to explore
+    for words, what in (
+        (("--max-steps", "3"), "--max-steps"),
+        (("--top-k", "1"), "top_k"),
+        (("--teacher", TEACHER), "--teacher"),
+        (("--limit", "3"), "--limit"),
+        (("--paths", "most"), "--paths"),
+    ):
+        refused = synthesize(world, "--resume", *words)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert f"run was begun with other {what} (give what it was begun with" in refused.stderr
+
+
+def test_nothing_solved_is_told_and_fails(world: World):
+    world.questions.write_text(json.dumps({"question": "What is the fee number 2?", "answers": ["gold"]}) + "\n")
+    done = synthesize(world)
+    assert done.exit_code == 1
+    assert "0 of 1 solved" in done.stdout
+    assert "none of 1 questions was solved, so there is nothing to learn from" in done.stderr
+    listed = deeprag("tree", "run")
+    assert listed.exit_code == 0 and "0 of 1 solved" in listed.stdout
+
+
+def test_questions_are_listed_with_path_look_ups_and_nodes(world: World):
+    synthesize(world)
+    done = deeprag("tree", "run")
+    assert done.exit_code == 0, done.output
+    rows = {line.split()[0]: line.split()[1:5] for line in done.stdout.splitlines() if line.strip().startswith("q")}
+    assert rows["q0"] == ["yes", "D", "0", "3"]
+    assert rows["q1"] == ["yes", "R", "1", "3"]
+    assert rows["q2"][:2] == ["3", "What"]
+    assert "4 of 6 solved (66.7 %)." in done.stdout
+    listed = json.loads(deeprag("tree", "run", "--json").stdout)["questions"]
+    assert {each["id"]: each["path"] for each in listed}["q2"] is None
+
+
+def test_a_tree_is_drawn_with_its_chosen_path_marked(world: World):
+    synthesize(world)
+    done = deeprag("tree", "run", "q1")
+    assert done.exit_code == 0, done.output
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert lines[:8] == [
+        "* What is the fee number 1?",
+        "asks: What is the mooring fee?",
+        "├── D from memory: lead",
+        "│   = lead  wrong",
+        "└── * R from documents: gold",
+        "    = gold  right",
+        "",
+        "* the cheapest right path: R, 1 retrieval",
+    ]
+    nodes = json.loads(deeprag("tree", "run", "q1", "--json").stdout)["tree"]
+    assert [(node["path"], node["outcome"], node["chosen"]) for node in nodes] == [
+        ("", "asked", True),
+        ("D", "wrong", False),
+        ("R", "right", True),
+    ]
+    assert "no path is right; every path was explored" in deeprag("tree", "run", "q2").stdout
+
+
+def test_what_a_model_wrote_cannot_reach_the_terminal(world: World):
+    synthesize(world)
+    path = Path("run") / TREES
+    path.write_bytes(path.read_bytes().replace(b'"answer":"lead"', rb'"answer":"\u001b[31m[bold]x"'))
+    assert "D from memory: \\x1b[31m[bold]x" in deeprag("tree", "run", "q1").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("tree", "nowhere"), 2, "nowhere holds no run of deeprag synthesize"),
+        (
+            ("synthesize", "--data", "fees.jsonl", "--model", MODEL, "--paths", "best"),
+            2,
+            "--paths 'best' names no path",
+        ),
+        (("synthesize", "--data", "fees.jsonl", "--model", MODEL, "--teacher", "none"), 2, "none"),
+        (("synthesize", "--data", "gone.jsonl", "--model", MODEL), 2, "gone.jsonl"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(world: World, words: tuple[str, ...], code: int, message: str):
+    done = deeprag(*words)
+    assert done.exit_code == code, done.output
+    assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1
