@@ -103,6 +103,8 @@ class ModelSettings:
 
     answer: Name = "qwen2.5-coder-1.5b-instruct"
     """Catalogue name or path of a GGUF file."""
+    adapter: IndexName | None = None
+    """LoRA adapter that is put on the answer model."""
     encoder: Name = "all-minilm-l6-v2"
     """Catalogue name, sentence-transformers folder or hub name."""
     judge: Name | None = None
@@ -175,6 +177,7 @@ class AskSettings:
 SECTIONS: Mapping[str, type] = {"models": ModelSettings, "index": IndexSettings, "ask": AskSettings}
 
 UNSET_MEANS: Mapping[str, str] = {
+    "models.adapter": "none: the answer model as it is",
     "models.judge": "the answer model",
     "models.reranker": "the answer model, asked about relevance",
     "models.dir": "the user data folder",
@@ -216,6 +219,8 @@ UNSET_MEANS: Mapping[str, str] = {
 }
 """What None stands for, by dotted name."""
 
+_NO_ADAPTER = "none"
+"""What is written where an adapter is set further off and none is wanted, as in `eval --vary adapter=none,mine`."""
 _MODEL_NAMES = frozenset({"models.answer", "models.judge", "models.reranker", "models.encoder"})
 _OTHER_VARIABLES = ("ADAPTRAG_CONFIG", "ADAPTRAG_DATA_DIR", "ADAPTRAG_TEST_")
 _FLAGS: Mapping[str, str | None] = {
@@ -453,6 +458,8 @@ def _check(name: str, raw: object, *, where: str, base: Path, is_text: bool = Fa
         raise _wrong(name, raw, where) from error
     if isinstance(value, float) and not math.isfinite(value):
         raise _wrong(name, raw, where)
+    if name == "models.adapter" and value == _NO_ADAPTER:
+        return None
     return _with_absolute_model(value, base) if name in _MODEL_NAMES else value
 
 

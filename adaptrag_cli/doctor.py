@@ -16,7 +16,7 @@ from typing import Literal
 from adaptrag_cli import __version__
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import AdaptRAGError, ExitCode, ModelError
-from adaptrag_cli.session import index_dir_of, models_dir_of
+from adaptrag_cli.session import ModelLoad, index_dir_of, load_model, model_load_of, models_dir_of
 
 Status = Literal["ok", "warn", "fail"]
 DISTRIBUTION = "adaptrag-cli"
@@ -64,6 +64,7 @@ def run_checks(
         ("answer model", ExitCode.MODEL, _check_answer_model, "llama.cpp"),
         ("encoder", ExitCode.MODEL, _check_encoder, "ONNX Runtime"),
         ("other models", ExitCode.MODEL, _check_other_models, ""),
+        ("adapters", ExitCode.MODEL, _check_adapters, ""),
         ("indexes", ExitCode.INDEX, _check_indexes, "FAISS"),
         ("disk", ExitCode.RUN_FAILED, _check_disk, ""),
     ):
@@ -214,23 +215,15 @@ def _check_answer_model(settings: Settings, is_thorough: bool) -> Iterator[Check
     if is_thorough and found.entry is not None:
         found = verify(found.entry, models_dir)
     yield _model_row("answer model", found.name, found.path, found.verified, is_known=found.entry is not None)
+    adapted = model_load_of(settings)
+    if adapted.file.adapter is not None:
+        yield Check(name="adapter", status="ok", detail=f"{adapted.file.adapter.name} goes with {found.name}")
     if is_thorough:
-        yield _try_answer_model(settings, found.path, found.name, found.fingerprint, is_trusted=found.verified)
+        yield _try_answer_model(adapted)
 
 
-def _try_answer_model(settings: Settings, path: Path, name: str, fingerprint: str, *, is_trusted: bool) -> Check:
-    from adaptrag_cli.models.base import load_lanes
-
-    (model,) = load_lanes(
-        path,
-        lanes=1,
-        name=name,
-        fingerprint=fingerprint,
-        trusted=is_trusted,
-        context_length=settings.models.context_length,
-        gpu_layers=settings.models.gpu_layers,
-        threads=settings.models.threads,
-    )
+def _try_answer_model(load: ModelLoad) -> Check:
+    model = load_model(load, lambda _: None)
     try:
         text = "".join(token.text for token in model.generate(model.build_prompt("Say yes."), max_tokens=4))
         info = model.info
@@ -314,6 +307,38 @@ def _check_other_models(settings: Settings, is_thorough: bool) -> Iterator[Check
             yield Check(name="other model", status="warn", detail=error.message, remedy=error.hint)
         else:
             yield _model_row("other model", entry.name, found.path, found.verified, is_known=True)
+
+
+def _check_adapters(settings: Settings, is_thorough: bool) -> Iterator[Check]:
+    """Adapters that could be put on none of the models that are here, and files among them that are none."""
+    from adaptrag_cli.models.adapters import LIST, adapters_dir, fits, fitting_models, list_adapters
+    from adaptrag_cli.models.files import locate_model
+
+    models_dir = models_dir_of(settings)
+    folder = list_adapters(models_dir)
+    for problem in folder.problems:
+        yield Check(name="adapters", status="warn", detail=problem, remedy="delete it")
+    useless = [adapter for adapter in folder.files if not fitting_models(adapter, models_dir)]
+    if useless:  # the model that is set may be a file of the user's own
+        try:
+            answering = locate_model(settings.models.answer, models_dir)
+            useless = [adapter for adapter in useless if not fits(adapter, answering)]
+        except AdaptRAGError:  # told in its own row
+            pass
+    for adapter in useless:
+        yield Check(
+            name="adapters",
+            status="warn",
+            detail=f"{adapter.name} fits no model in {models_dir}: it is for {adapter.base}",
+            remedy=f"see them with: {LIST}; or: adaptrag models adapters remove {adapter.name}",
+        )
+    if folder.files:
+        usable = len(folder.files) - len(useless)
+        yield Check(
+            name="adapters",
+            status="ok",
+            detail=f"{usable} of {len(folder.files)} in {adapters_dir(models_dir)} fit a model",
+        )
 
 
 def _check_indexes(settings: Settings, is_thorough: bool) -> Iterator[Check]:

@@ -23,10 +23,12 @@ from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, IndexUnusable, ModelError
 from adaptrag_cli.events import DraftOdds, Event, Setting, WarningRaised
 from adaptrag_cli.evidence import EvidenceRule
+from adaptrag_cli.identity import flags_of, shortened
 from adaptrag_cli.index.home import check_encoder, choose_index, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.index.store import Freshness, Store
 from adaptrag_cli.locations import default_index_dir, default_models_dir
+from adaptrag_cli.models.adapters import locate_adapted
 from adaptrag_cli.models.base import SIGNALS, Encoder, LanguageModel, Reranker, load_lanes
 from adaptrag_cli.models.catalogue import DEFAULT_ENCODER, Calibration
 from adaptrag_cli.models.files import ModelFile, locate_model
@@ -183,13 +185,15 @@ def plan_session(settings: Settings) -> Plan:
     """
     strategy = load_strategy(settings.ask.strategy)
     models_dir = models_dir_of(settings)
-    file = locate_model(settings.models.answer, models_dir)
-    shipped = file.entry.calibration if file.entry is not None else None
+    file = _answer_model(settings, models_dir)
+    shipped = file.entry.calibration if file.entry is not None and file.adapter is None else None
     calibrated, calibration_warnings = _calibrated(models_dir, file)
     options, rows = resolve_options(
         strategy, settings.ask, settings.origins, model_threshold=_threshold(calibrated, shipped)
     )
     reranks = "reranker" in strategy.uses or ("ais" in strategy.uses and options.ais == "rerank")
+    if file.adapter is not None:
+        rows += (Setting(name="adapter", value=file.adapter.name, origin=settings.origin("models.adapter")),)
     judges = "judge" in strategy.uses and settings.models.judge is not None
     judge = _model_load(settings, locate_model(settings.models.judge or "", models_dir)) if judges else None
     if judge is not None:
@@ -202,7 +206,7 @@ def plan_session(settings: Settings) -> Plan:
         rows = tuple(_named(row, prober.name) if row.name == "prober" else row for row in rows)
     if "labels" in strategy.uses and settings.ask.labels is not None:
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
-    warnings = calibration_warnings + _threshold_warnings(strategy, rows, file)
+    warnings = calibration_warnings + _adapter_warnings(file) + _threshold_warnings(strategy, rows, file)
     warnings += _settings_warnings(strategy, options, rows, calibrated, shipped)
     warnings += tuple(
         WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")
@@ -323,12 +327,16 @@ def open_session(
 
 
 def model_load_of(settings: Settings) -> ModelLoad:
-    """The answer model that the settings name, not loaded yet.
+    """The answer model that the settings name, with its adapter, not loaded yet.
 
     Raises:
-        AdaptRAGError: there is no such model, or its file is not there.
+        AdaptRAGError: there is no such model or adapter, its file is not there, or they do not go together.
     """
-    return _model_load(settings, locate_model(settings.models.answer, models_dir_of(settings)))
+    return _model_load(settings, _answer_model(settings, models_dir_of(settings)))
+
+
+def _answer_model(settings: Settings, models_dir: Path) -> ModelFile:
+    return locate_adapted(settings.models.answer, settings.models.adapter, models_dir)
 
 
 def _model_load(settings: Settings, file: ModelFile, *, signals: bool = False) -> ModelLoad:
@@ -349,8 +357,8 @@ def _calibrated(models_dir: Path, file: ModelFile) -> tuple[Calibrated | None, t
     return None, (
         WarningRaised(
             code="calibration_not_used",
-            message=f"{file.name} was calibrated as {found.model_fingerprint[:19]}..., and this file is "
-            f"{file.fingerprint[:19]}...: calibrate again, or if it is the same file: adaptrag models verify",
+            message=f"{file.name} was calibrated as {shortened(found.model_fingerprint)}, and this file is "
+            f"{shortened(file.fingerprint)}: calibrate again, or if it is the same file: adaptrag models verify",
         ),
     )
 
@@ -389,7 +397,7 @@ def _open_prober(found: ProberFile | None, model: LanguageModel) -> Prober | Non
         raise ModelError(
             f"prober {found.name!r} is for a model of {prober.layer_count} layers, and {model.info.name} has "
             f"{model.info.layer_count}",
-            f"adaptrag probe train --model {model.info.name} ...",
+            f"adaptrag probe train {flags_of(model.info.name)} ...",
         )
     return prober
 
@@ -514,6 +522,7 @@ def load_models(load: ModelLoad, lanes: int, on_note: Callable[[str], None]) -> 
         gpu_layers=load.gpu_layers,
         threads=load.threads,
         signals=load.signals,
+        adapter=load.file.adapter.path if load.file.adapter is not None else None,
     )
 
 
@@ -544,6 +553,18 @@ def _threshold_warnings(strategy: Strategy, rows: tuple[Setting, ...], file: Mod
             code="threshold_uncalibrated",
             message=f"no threshold was measured for {file.name}: using the paper's, under which small models look "
             "nearly everything up; set one with --threshold",
+        ),
+    )
+
+
+def _adapter_warnings(file: ModelFile) -> tuple[WarningRaised, ...]:
+    if file.adapter is None or file.adapter.tells_base:
+        return ()
+    return (
+        WarningRaised(
+            code="adapter_base_unknown",
+            message=f"adapter {file.adapter.name!r} does not say which model it was trained on, only that it is for "
+            f"{file.adapter.base}: on any but its own, answers mean nothing",
         ),
     )
 

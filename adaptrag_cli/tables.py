@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, TokenGenerated
+from adaptrag_cli.identity import shortened
 from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
 from adaptrag_cli.round_tables import print_chunks, print_probes, print_reasoning
 from adaptrag_cli.run_summary import RunSummary, Writing
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALTERNATIVES_SHOWN = 3
+_FINGERPRINT = 32
+"""Characters of one that are shown."""
 PATH_NAMES: Mapping[PathName, str] = {
     "query": "query",
     "pseudo_context": "pseudo-context",
@@ -69,11 +72,11 @@ def _print_setup(run: RunSummary, console: Console) -> None:
         (),
         [
             ("model", start.model),
-            ("", _short(start.model_fingerprint)),
+            ("", shortened(start.model_fingerprint, _FINGERPRINT)),
             ("", f"context {start.context_length} tokens, {start.threads} threads, entropy over {entropy}"),
             ("GPU layers", f"asked {start.gpu_layers_requested}, got {start.gpu_layers_used}: {start.gpu_reason}"),
             ("index", start.index or "none"),
-            ("", _short(start.index_fingerprint)),
+            ("", shortened(start.index_fingerprint, _FINGERPRINT)),
         ],
     )
 
@@ -230,10 +233,6 @@ def _print_times(end: RunFinished, console: Console) -> None:
     head(console, "time")
     rows = [(timing.stage, f"{timing.ms:.0f} ms") for timing in end.timings]
     table(console, (), [*rows, ("total", f"{end.elapsed_ms:.0f} ms")], right=(1,))
-
-
-def _short(fingerprint: str) -> str:
-    return fingerprint if len(fingerprint) <= 32 else f"{fingerprint[:32]}..."
 
 
 def quoted(text: str) -> str:

@@ -13,6 +13,7 @@ from adaptrag_cli.cli.boundary import failure_of, reporting_errors
 from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
 from adaptrag_cli.cli.options import (
     OUTPUT,
+    Adapter,
     Agreement,
     AgreementLimit,
     Ais,
@@ -118,6 +119,7 @@ def ask(
     max_steps: MaxSteps = None,
     index: Index = None,
     model: Model = None,
+    adapter: Adapter = None,
     judge_model: JudgeModel = None,
     reranker: Reranker = None,
     gpu_layers: GpuLayers = None,

@@ -32,6 +32,15 @@ def failure_of(event: RunFailed) -> AdaptRAGError:
     return error
 
 
+def is_agreed(question: str) -> bool:
+    """Ask on the terminal; no answer is a no."""
+    try:
+        return typer.confirm(printable(question), err=True)
+    except typer.Abort:  # Ctrl-C, or nobody is there to answer
+        say()
+        return False
+
+
 @contextmanager
 def reporting_errors() -> Iterator[None]:
     """Turn expected failures into one line on stderr and the documented exit code.

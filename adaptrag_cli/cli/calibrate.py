@@ -273,13 +273,12 @@ def _written(settings: Settings, wanted: _Wanted) -> QuestionSet:
 
 def _forget(settings: Settings) -> None:
     from adaptrag_cli.calibration import calibration_path
-    from adaptrag_cli.models.files import locate_model
-    from adaptrag_cli.session import models_dir_of
+    from adaptrag_cli.session import model_load_of, models_dir_of
 
-    models_dir = models_dir_of(settings)
-    path = calibration_path(models_dir, locate_model(settings.models.answer, models_dir).name)
+    model = model_load_of(settings).file.name
+    path = calibration_path(models_dir_of(settings), model)
     if not path.exists():
-        say(printable(f"nothing was calibrated for {settings.models.answer}"))
+        say(printable(f"nothing was calibrated for {model}"))
         return
     path.unlink()
     say(printable(f"forgot {path}"))

@@ -34,6 +34,9 @@ def demo(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Answer model: catalogue name or path of a GGUF file.")
     ] = None,
+    adapter: Annotated[
+        str | None, typer.Option(metavar="NAME", help="LoRA adapter to put on the model; none: without.")
+    ] = None,
     index_dir: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the indexes.")] = None,
     models_dir: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder of the model files.")] = None,
 ) -> None:
@@ -52,6 +55,7 @@ def demo(
                 "index.name": DEMO_INDEX,
                 "index.dir": index_dir,
                 "models.answer": model,
+                "models.adapter": adapter,
                 "models.dir": models_dir,
             }
         )

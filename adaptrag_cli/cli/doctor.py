@@ -19,6 +19,9 @@ def doctor(
     index_dir: Annotated[Path | None, typer.Option(help="Folder of the indexes.")] = None,
     models_dir: Annotated[Path | None, typer.Option(help="Folder of the model files.")] = None,
     model: Annotated[str | None, typer.Option(help="Catalogue name or path of a GGUF file.")] = None,
+    adapter: Annotated[
+        str | None, typer.Option(metavar="NAME", help="LoRA adapter of the model; none: without.")
+    ] = None,
     config_file: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file to read.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -29,7 +32,12 @@ def doctor(
     with reporting_errors():
         from adaptrag_cli.doctor import Check, exit_code_of, run_checks
 
-        flags = {"index.dir": index_dir, "models.dir": models_dir, "models.answer": model}
+        flags = {
+            "index.dir": index_dir,
+            "models.dir": models_dir,
+            "models.answer": model,
+            "models.adapter": adapter,
+        }
         checks: list[Check] = []
         for check in run_checks(flags=flags, config_file=config_file, is_thorough=verify):
             checks.append(check)

@@ -183,6 +183,7 @@ def judge(
         settings = load_settings(
             flags={
                 "models.answer": judge_model,
+                "models.adapter": "none",  # it was trained to answer, on another model perhaps
                 "models.dir": models_dir,
                 "models.gpu_layers": gpu_layers,
                 "models.context_length": context_length,

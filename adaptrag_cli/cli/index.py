@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adaptrag_cli.cli.boundary import reporting_errors, say
+from adaptrag_cli.cli.boundary import is_agreed, reporting_errors, say
 from adaptrag_cli.cli.options import complete_index
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import RunCancelled
@@ -237,18 +237,10 @@ def remove_index(
 
         folder = _index_dir(load_settings(flags={"index.dir": index_dir}, config_file=config_file))
         home.removable_index(folder, name)
-        if not yes and not _is_agreed(f"Remove index {name} in {folder}?"):
+        if not yes and not is_agreed(f"Remove index {name} in {folder}?"):
             raise RunCancelled(f"stopped; index {name!r} is still there")
         home.remove_index(folder, name)
         say(printable(f"removed {name}"))
-
-
-def _is_agreed(question: str) -> bool:
-    try:
-        return typer.confirm(printable(question), err=True)
-    except typer.Abort:  # Ctrl-C, or nobody is there to answer
-        say()
-        return False
 
 
 def _index_dir(settings: Settings) -> Path:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from adaptrag_cli.cli.adapters import adapters_app
 from adaptrag_cli.cli.boundary import describe, reporting_errors, say
 from adaptrag_cli.cli.pull_progress import showing_pulls
 from adaptrag_cli.config import load_settings
@@ -41,11 +42,14 @@ from adaptrag_cli.models.stamps import staging_folder
 from adaptrag_cli.terminal import printable
 
 models_app = typer.Typer(
-    help="List, pull, verify, find and remove model files.",
+    help="List, pull, verify, find and remove model files and adapters.",
     no_args_is_help=True,
     epilog="Models lie in --models-dir, else ADAPTRAG_MODELS_DIR, else `models.dir` of adaptrag.toml, else your user "
     "data folder. Nothing but `pull` uses the network.",
 )
+
+
+models_app.add_typer(adapters_app, name="adapters")
 
 
 def _examples(*lines: str) -> str:

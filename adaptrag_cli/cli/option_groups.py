@@ -11,6 +11,7 @@ import typer
 
 from adaptrag_cli.cli.options import (
     PLACES,
+    Adapter,
     Agreement,
     AgreementLimit,
     Ais,
@@ -108,16 +109,18 @@ EVALUATED: Options = {
     **SINGLE_STRATEGIES,
     **WHILE_WRITING,
     "model": Model,
+    "adapter": Adapter,
     **MACHINE,
 }
 """What `adaptrag eval` can set for all its strategies."""
-CALIBRATED: Options = {**LOOKING_UP, "model": Model, "index": Index, **MACHINE}
+CALIBRATED: Options = {**LOOKING_UP, "model": Model, "adapter": Adapter, "index": Index, **MACHINE}
 """What decides a calibration."""
 PROBED: Options = {
     "retriever": RetrieverOption,
     "top_k": TopK,
     "examples": Examples,
     "model": Model,
+    "adapter": Adapter,
     "index": Index,
     **MACHINE,
 }
@@ -128,10 +131,13 @@ SYNTHESIZED: Options = {
     "examples": Examples,
     "max_steps": MaxSteps,
     "model": Model,
+    "adapter": Adapter,
     "index": Index,
     **MACHINE,
 }
 """What decides the trees that `adaptrag deeprag synthesize` explores."""
+TRAINED: Options = {"model": Model, "gpu_layers": GpuLayers, "models_dir": ModelsDir, "config": ConfigFile}
+"""Which model `adaptrag deeprag train` changes, and where."""
 
 
 def taking(options: Options) -> Callable[[Command], Command]:

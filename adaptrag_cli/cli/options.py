@@ -43,6 +43,17 @@ def _complete_model(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
+def _complete_adapter(incomplete: str) -> list[str]:
+    from adaptrag_cli.locations import default_models_dir
+    from adaptrag_cli.models.adapters import adapter_names
+
+    try:
+        folder = load_settings().models.dir or default_models_dir()
+    except ConfigError:
+        return []
+    return [name for name in adapter_names(folder) if name.startswith(incomplete)]
+
+
 Strategy = Annotated[
     str | None,
     typer.Option(
@@ -214,6 +225,15 @@ Model = Annotated[
     str | None,
     typer.Option(help="Catalogue name or path of a GGUF file.", autocompletion=_complete_model, rich_help_panel=PLACES),
 ]
+Adapter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="LoRA adapter to put on the model; none: without.",
+        autocompletion=_complete_adapter,
+        rich_help_panel=PLACES,
+    ),
+]
 GpuLayers = Annotated[str | None, typer.Option(metavar="N", help="auto, all, or a number.", rich_help_panel=PLACES)]
 ContextLength = Annotated[
     int | None, typer.Option(metavar="N", help="Context window in tokens.", rich_help_panel=PLACES)
@@ -260,6 +280,7 @@ _SETTINGS = {
     "index": "index.name",
     "index_dir": "index.dir",
     "model": "models.answer",
+    "adapter": "models.adapter",
     "judge_model": "models.judge",
     "reranker": "models.reranker",
     "encoder": "models.encoder",

@@ -12,6 +12,7 @@ import typer
 from adaptrag_cli.cli.boundary import reporting_errors
 from adaptrag_cli.cli.options import (
     OUTPUT,
+    Adapter,
     Agreement,
     AgreementLimit,
     Ais,
@@ -103,6 +104,7 @@ def tui(
     max_steps: MaxSteps = None,
     index: Index = None,
     model: Model = None,
+    adapter: Adapter = None,
     judge_model: JudgeModel = None,
     reranker: Reranker = None,
     gpu_layers: GpuLayers = None,

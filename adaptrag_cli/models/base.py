@@ -60,6 +60,8 @@ class Generation:
     """Prompt tokens that were already in the KV cache."""
     seconds: float = 0.0
     """What it cost: its own prefill, and its share of each step that it was decoded in with others. 0: not measured."""
+    prefill_seconds: float = 0.0
+    """Of these, what the evaluation of its prompt took."""
     states: Mapping[int, tuple[float, ...]] = field(default_factory=dict, hash=False)
     """Residual state after each layer that was asked for, mean over the generated tokens that were fed (METHODS 8).
 
@@ -234,17 +236,19 @@ def load_lanes(
     gpu_layers: str = "auto",
     threads: int | None = None,
     signals: bool = False,
+    adapter: Path | None = None,
 ) -> tuple[LanguageModel, ...]:
     """Load a model file once, as so many models that write a text each; closing one closes all.
 
     `trusted` means that the file's hash is the catalogue's. `signals` lets the models give attention and states, at a
     small cost of speed and for the memory of one more KV cache of the whole context length, in which a text is read
     alone; where one cannot, it says so in its notes. Taking a token of each in turn decodes them as one
-    batch.
+    batch. `adapter` is a file of weights that are added to the model's; name and fingerprint are those of both.
 
     Raises:
         ModelNotFound: there is no such file.
-        ModelError: no backend loads such files, or the file is not what its suffix says.
+        ModelError: no backend loads such files, the file is not what its suffix says, or the adapter does not go with
+            it.
         ConfigError: a setting makes no sense, such as no lane at all.
     """
     suffix = path.suffix.lower()
@@ -262,6 +266,7 @@ def load_lanes(
         gpu_layers=gpu_layers,
         threads=threads,
         signals=signals,
+        adapter=adapter,
     )
 
 

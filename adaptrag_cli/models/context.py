@@ -10,6 +10,7 @@ there only whole parts are reused, which makes equal prompts equal sequences of 
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -67,6 +68,7 @@ class NativeContext:
         threads: int,
         sequences: int = 1,
         watch: GraphWatch | None = None,
+        adapter: Path | None = None,
     ) -> None:
         """Load the file; a context longer than the model's training is shortened to it.
 
@@ -74,9 +76,11 @@ class NativeContext:
             sequences: texts that are held side by side, each with the whole context length; one more than that fits
                 a batch may be held.
             watch: what may look at the nodes of the graph; `attend`, `watch_text` and `step_watched` need it.
+            adapter: LoRA file whose weights are added to the model's in every evaluation.
 
         Raises:
-            ModelError: llama.cpp cannot load the file, or it is not a model that writes text.
+            ModelError: llama.cpp cannot load the file, it is not a model that writes text, or the adapter is no LoRA of
+                its shapes.
         """
         self._native = llama_library()
         self._path = path
@@ -90,10 +94,12 @@ class NativeContext:
                 min(context_length, self.trained_length) if self.trained_length > 0 else context_length
             )
             self._sequences = sequences
+            lora = self._load_adapter(adapter)
             self._context = self._make_context(threads)
             self._memory = self._native.llama_get_memory(self._context)
             if not self._memory:
                 raise ModelError(f"{path} is not a model that writes text", "use a causal language model (GGUF)")
+            self._set_adapter(lora, adapter)
         except BaseException:
             self.close()
             raise
@@ -354,6 +360,28 @@ class NativeContext:
                 f"no context of {self.context_length} tokens for {self._path}: {reason}", "try a shorter context_length"
             )
         return context
+
+    def _load_adapter(self, adapter: Path | None) -> Any:
+        """Load an adapter, which llama.cpp wants before a context is made; it is freed with the model."""
+        if adapter is None:
+            return None
+        forget_native_errors()
+        lora = self._native.llama_adapter_lora_init(self._model, os.fsencode(adapter))
+        if not lora:
+            raise self._misfit(adapter)
+        return lora
+
+    def _set_adapter(self, lora: Any, adapter: Path | None) -> None:
+        if adapter is None:
+            return
+        loras, scales = (self._native.llama_adapter_lora_p_ctypes * 1)(lora), (ctypes.c_float * 1)(1.0)
+        forget_native_errors()
+        if self._native.llama_set_adapters_lora(self._context, loras, 1, scales) != 0:
+            raise self._misfit(adapter)
+
+    def _misfit(self, adapter: Path) -> ModelError:
+        reason = native_reason() or "llama.cpp gives no reason"
+        return ModelError(f"{adapter} does not go with {self._path}: {reason}", "adaptrag models adapters list")
 
     def _require_text_generator(self) -> None:
         native, model = self._native, self._model

@@ -9,6 +9,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adaptrag_cli.errors import ModelError, ModelNotFound
 from adaptrag_cli.models.catalogue import (
@@ -35,6 +36,9 @@ from adaptrag_cli.models.stamps import (
     write_stamp,
 )
 
+if TYPE_CHECKING:
+    from adaptrag_cli.models.adapters import AdapterFile
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFile:
@@ -48,6 +52,8 @@ class ModelFile:
     entry: CatalogueEntry | None
     verified: bool
     """Whether its hash equals the published one and the file is unchanged since."""
+    adapter: AdapterFile | None = None
+    """What is put on it: then name and fingerprint are those of both together."""
 
 
 @dataclass(frozen=True, kw_only=True)

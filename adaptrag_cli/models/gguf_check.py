@@ -1,7 +1,7 @@
 """Look at a model file before llama.cpp does, because a broken one can abort the whole process.
 
-A file whose hash is the catalogue's is trusted. Any other is loaded once in a child process, and remembered when that
-went well: by real path, size, modification time and version of llama.cpp.
+A file whose hash is the catalogue's is trusted. Any other, and every adapter on its model, is loaded once in a child
+process, and remembered when that went well: by real path, size, modification time and version of llama.cpp.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 
 from adaptrag_cli import locations
 from adaptrag_cli.errors import AdaptRAGError, ModelError, RunCancelled
+from adaptrag_cli.models.gguf_header import MAGIC
 from adaptrag_cli.models.reading import GET_ANOTHER, reading
 
-_MAGIC = b"GGUF"
 _PROBE_SECONDS = 600
 
 
@@ -30,29 +30,32 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     mtime_ns: int
     runtime: str
     """Version of llama-cpp-python."""
+    base: CheckedFile | None = None
+    """The model that an adapter was put on."""
 
 
-def check_gguf(path: Path, *, trusted: bool) -> None:
-    """Return when llama.cpp can load the file without harm.
+def check_gguf(path: Path, *, trusted: bool, adapter: Path | None = None) -> None:
+    """Return when llama.cpp can load the file, and an adapter on it, without harm.
 
     Raises:
         ModelNotFound: there is no such file.
         ModelError: it is no GGUF file, or llama.cpp cannot load it; the message says why.
     """
-    status = _require_gguf(path)
-    if trusted:
+    checked = _as_it_is(path)
+    if adapter is not None:
+        checked = _as_it_is(adapter, base=checked)
+    elif trusted:
         return
     memory = locations.user_data_dir() / "gguf-checks.json"
-    real_path = str(path.resolve())
-    checked = CheckedFile(size=status.st_size, mtime_ns=status.st_mtime_ns, runtime=_runtime_version())
+    real_path = str((adapter or path).resolve())
     if _read_memory(memory).get(real_path) == checked:
         return
-    probe_gguf(path)
+    probe_gguf(path, adapter)
     _remember(memory, real_path, checked)
 
 
-def probe_gguf(path: Path) -> None:
-    """Load the file and evaluate a few tokens in a child process.
+def probe_gguf(path: Path, adapter: Path | None = None) -> None:
+    """Load the file, and an adapter on it, and evaluate a few tokens in a child process.
 
     Raises:
         ModelError: that failed or crashed.
@@ -61,7 +64,8 @@ def probe_gguf(path: Path) -> None:
     # The package may run from a checkout; -P keeps the working folder's modules out of the child.
     package_root = str(Path(__file__).parents[2])
     search_path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, "-P", "-m", "adaptrag_cli.models.gguf_check", os.path.abspath(path)]  # noqa: PTH100 - keeps links
+    command = [sys.executable, "-P", "-m", "adaptrag_cli.models.gguf_check"]
+    command += [os.path.abspath(each) for each in (path, adapter) if each is not None]  # noqa: PTH100 - keeps links
     try:
         child = subprocess.run(
             command,
@@ -80,20 +84,26 @@ def probe_gguf(path: Path) -> None:
         raise ModelError(told, GET_ANOTHER)
     if child.returncode == -signal.SIGINT:
         raise RunCancelled("stopped while a model file was checked")
+    shown = path if adapter is None else f"{path} with {adapter}"
     raise ModelError(
-        f"{path} cannot be loaded: a trial in a child process ended with {_how_it_ended(child.returncode)}, "
+        f"{shown} cannot be loaded: a trial in a child process ended with {_how_it_ended(child.returncode)}, "
         "so the file is damaged or too large for this machine",
         GET_ANOTHER,
     )
 
 
-def _require_gguf(path: Path) -> os.stat_result:
+def _as_it_is(path: Path, *, base: CheckedFile | None = None) -> CheckedFile:
+    """The facts of a file by which it is known again.
+
+    Raises:
+        ModelError: it is no GGUF file.
+    """
     with reading(path), path.open("rb") as file:
         status = path.stat()
-        start = file.read(len(_MAGIC))
-    if start != _MAGIC:
+        start = file.read(len(MAGIC))
+    if start != MAGIC:
         raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF", GET_ANOTHER)
-    return status
+    return CheckedFile(size=status.st_size, mtime_ns=status.st_mtime_ns, runtime=_runtime_version(), base=base)
 
 
 def _how_it_ended(code: int) -> str:
@@ -127,7 +137,7 @@ def _remember(memory: Path, real_path: str, checked: CheckedFile) -> None:
         beside.replace(memory)
 
 
-def _probe_main(path: str) -> int:
+def _probe_main(path: str, adapter: str | None = None) -> int:
     """Run in the child: load on the CPU, evaluate a prompt and one more token."""
     from adaptrag_cli.models.context import SHORTEST_PART, NativeContext
     from adaptrag_cli.models.logits import token_statistics
@@ -138,7 +148,13 @@ def _probe_main(path: str) -> int:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash is expected here and leaves no core file
     try:
-        context = NativeContext(Path(path), context_length=256, gpu_layers=0, threads=physical_cores())
+        context = NativeContext(
+            Path(path),
+            context_length=256,
+            gpu_layers=0,
+            threads=physical_cores(),
+            adapter=Path(adapter) if adapter is not None else None,
+        )
         context.prefill([0] * min(SHORTEST_PART, context.context_length - 1))
         context.step({0: token_statistics(context.logits()).token_id})
         token_statistics(context.logits())
@@ -150,4 +166,4 @@ def _probe_main(path: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_probe_main(sys.argv[1]))
+    sys.exit(_probe_main(*sys.argv[1:]))

@@ -4,7 +4,8 @@ Greedy decoding knows a text's next token as soon as the one before is measured,
 asks for it. When one text needs its next token, the waiting tokens of all others are evaluated with it, and what they
 give is kept until they ask. Whoever takes a token of each text in turn therefore has them all decoded as one batch,
 without threads. On the CPU kernels this was measured on, batches of two and three give bit for bit the numbers of
-one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`).
+one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`). With an adapter no batch does: its float weights go
+through other kernels (`tests/real/test_adapters.py`), so where numbers are to be equal its texts are decoded apart.
 """
 
 from __future__ import annotations
@@ -48,8 +49,13 @@ class _Text:
 class LockStep:
     """The texts that are being written in the sequences of one context. Not for several threads."""
 
-    def __init__(self, context: NativeContext) -> None:
+    def __init__(self, context: NativeContext, *, one_by_one: bool = False) -> None:
+        """
+        Args:
+            one_by_one: evaluate each text's tokens alone.
+        """
         self._context = context
+        self._one_by_one = one_by_one
         self._texts: dict[int, _Text] = {}
 
     def open(self, sequence: int) -> None:
@@ -120,7 +126,7 @@ class LockStep:
         self.require_running(sequence)
         text = self._texts[sequence]
         if text.measured is None:
-            self._evaluate_waiting()
+            self._evaluate_waiting((sequence,) if self._one_by_one else sorted(self._texts))
             self.require_running(sequence)
         measured, text.measured = text.measured, None
         assert measured is not None, "a text was asked for more than it was to go on with"
@@ -147,11 +153,11 @@ class LockStep:
         """Nothing more is wanted of the sequence's text."""
         self._texts.pop(sequence, None)
 
-    def _evaluate_waiting(self) -> None:
+    def _evaluate_waiting(self, sequences: Iterable[int]) -> None:
         from adaptrag_cli.models.logits import token_statistics
 
         started = time.perf_counter()
-        batch = {s: text.waiting for s, text in sorted(self._texts.items()) if text.waiting is not None}
+        batch = {s: token_id for s in sequences if (token_id := self._texts[s].waiting) is not None}
         with self._failing(batch):
             self._step(batch)
             for position, sequence in enumerate(batch):

@@ -22,7 +22,7 @@ from adaptrag_cli.models.context import PART, NativeContext
 from adaptrag_cli.models.gguf_check import check_gguf
 from adaptrag_cli.models.gpu import GpuPlan, plan_gpu
 from adaptrag_cli.models.graph_watch import GraphWatch
-from adaptrag_cli.models.lanes import LockStep
+from adaptrag_cli.models.lanes import MAX_EQUAL_LANES, LockStep
 from adaptrag_cli.models.native import llama_library, physical_cores
 from adaptrag_cli.models.streaming import PieceDecoder, StopCutter
 
@@ -40,6 +40,7 @@ def load_llama_lanes(
     gpu_layers: str = "auto",
     threads: int | None = None,
     signals: bool = False,
+    adapter: Path | None = None,
     lanes: int,
 ) -> tuple[LlamaModel, ...]:
     """Load a GGUF file once for as many texts at a time as there are lanes.
@@ -49,7 +50,7 @@ def load_llama_lanes(
 
     Raises:
         ModelNotFound: there is no such file.
-        ModelError: the file is not a model that llama.cpp can run.
+        ModelError: the file is not a model that llama.cpp can run, or the adapter does not go with it.
         ConfigError: a setting makes no sense.
     """
     if not 1 <= lanes <= PART:
@@ -58,7 +59,7 @@ def load_llama_lanes(
         raise ConfigError(f"a context of {context_length} tokens holds nothing", "context_length is at least 1")
     if threads is not None and threads < 1:
         raise ConfigError(f"{threads} threads cannot run a model", "threads is at least 1")
-    check_gguf(path, trusted=trusted)
+    check_gguf(path, trusted=trusted, adapter=adapter)
     plan = plan_gpu(gpu_layers, can_offload=bool(llama_library().llama_supports_gpu_offload()))
     threads = threads or physical_cores()
     watch, watch_note = _open_watch() if signals else (None, "")
@@ -71,6 +72,7 @@ def load_llama_lanes(
             threads=threads,
             sequences=lanes + 1 if watch is not None else lanes,
             watch=watch,
+            adapter=adapter,
         )
 
     context, gpu_reason = open_or_fall_back(open_with, plan)
@@ -91,7 +93,8 @@ def load_llama_lanes(
         capabilities=TEXT_CAPABILITIES | found,
         notes=tuple(note for note in (template_note, _length_note(context, context_length), *signal_notes) if note),
     )
-    decoding = LockStep(context)
+    has_other_numbers = adapter is not None and context.gpu_layers == 0 and lanes <= MAX_EQUAL_LANES
+    decoding = LockStep(context, one_by_one=has_other_numbers)
     return tuple(
         LlamaModel(
             info=info,
@@ -353,6 +356,7 @@ class LlamaModel:
         try:
             means = self._state_means(layers)
             reused = self._decoding.begin(self._sequence, prompt.token_ids, means)
+            prefill_seconds = self._decoding.seconds(self._sequence)
             decoder = PieceDecoder()
             tokens: list[Token] = []
             stop_reason: StopReason = "length"
@@ -390,6 +394,7 @@ class LlamaModel:
                 prompt_tokens=len(prompt),
                 reused_tokens=reused,
                 seconds=self._decoding.seconds(self._sequence),
+                prefill_seconds=prefill_seconds,
                 states=means.means() if means is not None else {},
                 state_tokens=means.count if means is not None else 0,
             )

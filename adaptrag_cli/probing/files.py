@@ -17,12 +17,12 @@ import numpy as np
 
 from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError, ModelError, UnknownName
+from adaptrag_cli.identity import flags_of, shortened
 from adaptrag_cli.probing.prober import Prober, ProberInfo, ProberKind, tensor_shapes
 
 FORMAT = 1
 _KEY = "adaptrag"
 _SUFFIX = ".safetensors"
-_FINGERPRINT_SHOWN = 19
 _TRAIN = "adaptrag probe train"
 
 
@@ -199,18 +199,14 @@ def _require_model(found: ProberFile, model: str, fingerprint: str) -> None:
     info = found.info
     if info.model_fingerprint != fingerprint:
         raise ConfigError(
-            f"prober {found.name!r} was trained on {info.model} ({_short(info.model_fingerprint)}), and {model} "
-            f"({_short(fingerprint)}) answers",
+            f"prober {found.name!r} was trained on {info.model} ({shortened(info.model_fingerprint)}), and {model} "
+            f"({shortened(fingerprint)}) answers",
             f"{_train_hint(model, info.kind)}; if it is the same file: adaptrag models verify",
         )
 
 
-def _short(fingerprint: str) -> str:
-    return f"{fingerprint[:_FINGERPRINT_SHOWN]}..."
-
-
 def _train_hint(model: str, kind: ProberKind) -> str:
-    return f"{_TRAIN} --model {model}{' --kind question' if kind == 'question' else ''} ..."
+    return f"{_TRAIN} {flags_of(model)}{' --kind question' if kind == 'question' else ''} ..."
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from adaptrag_cli.evaluation.probing.assess import TOGETHER, Assessment
 from adaptrag_cli.evaluation.probing.measures import Quality
 from adaptrag_cli.evaluation.probing.outcome import Outcome
 from adaptrag_cli.evaluation.statistics import Interval, Paired
+from adaptrag_cli.identity import shortened
 from adaptrag_cli.probing.prober import ProberInfo, parameter_count
 from adaptrag_cli.report.figure import Table, interval, percent
 
@@ -95,7 +96,7 @@ def _facts(info: ProberInfo, outcome: Outcome, size: int) -> Table:
     costs = outcome.costs
     count = parameter_count(info.width)
     rows = [
-        ("model", f"{info.model} ({info.model_fingerprint[:19]}...)"),
+        ("model", f"{info.model} ({shortened(info.model_fingerprint)})"),
         ("reads", f"the states of {reads}, {info.width:,} numbers after each layer"),
         ("layers", f"{', '.join(map(str, layers))} of {info.layer_count}"),
         ("size", f"{len(layers)} networks of {count:,} numbers, {size / _MEBIBYTE:.1f} MiB"),

@@ -43,6 +43,7 @@ from adaptrag_cli.events import (
     TokensDiscarded,
     WarningRaised,
 )
+from adaptrag_cli.identity import flags_of
 from adaptrag_cli.probing.decision import decide
 from adaptrag_cli.strategies.base import Answer, Options, Resources
 from adaptrag_cli.strategies.rationales import RATIONALE_USES, Rationale, write_rationale
@@ -110,7 +111,7 @@ def prober_of(use: Resources) -> Prober:
     """
     if use.prober is None:
         model = use.model.info.name
-        raise ConfigError(f"no prober was trained for {model}", f"adaptrag probe train --model {model} ...")
+        raise ConfigError(f"no prober was trained for {model}", f"adaptrag probe train {flags_of(model)} ...")
     return use.prober
 
 

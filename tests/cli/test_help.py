@@ -85,8 +85,8 @@ def test_the_flags_of_ask_are_the_documented_ones(command_line):
         "--difference", "--context-policy", "--query-form", "--reader", "--stride", "--examples", "--max-retrievals",
         "--sources", "--max-steps",
         "--today", "--judge-model", "--reranker", "--prober", "--theta", "--decision", "--probe-query",
-        "--index", "--index-dir", "--model", "--models-dir", "--gpu-layers", "--context-length", "--config",
-        "--json", "--trace", "--verbose", "--help",
+        "--index", "--index-dir", "--model", "--adapter", "--models-dir", "--gpu-layers", "--context-length",
+        "--config", "--json", "--trace", "--verbose", "--help",
     }  # fmt: skip
 
 

@@ -103,7 +103,7 @@ def test_an_impossible_number_of_blocks_ends_a_child_process_at_most(hollow_mode
 def test_a_file_that_loads_is_probed_once(hollow_model: Path, monkeypatch: pytest.MonkeyPatch):
     probed = []
     probe = gguf_check.probe_gguf
-    monkeypatch.setattr(gguf_check, "probe_gguf", lambda path: (probed.append(path), probe(path)))
+    monkeypatch.setattr(gguf_check, "probe_gguf", lambda path, adapter: (probed.append(path), probe(path)))
     model = load_llama(hollow_model, name="hollow", fingerprint="", trusted=False, context_length=64, threads=1)
     try:
         # All weights are zero, so all logits are equal: H = ln V and the smallest id wins.
@@ -124,5 +124,5 @@ def test_a_file_that_loads_is_probed_once(hollow_model: Path, monkeypatch: pytes
     assert list(memory) == [str(hollow_model.resolve())]
 
 
-def _refuse(path: Path) -> None:
+def _refuse(path: Path, adapter: Path | None) -> None:
     raise ModelError(f"{path} changed")

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from adaptrag_cli.events import RunStarted
+from adaptrag_cli.identity import shortened
 from adaptrag_cli.terminal import printable
 
 
@@ -46,7 +47,7 @@ def _setup(start: RunStarted, width: int) -> str:
     index = f"{start.index} ({start.index_fingerprint[:19]})" if start.index else "none"
     lines = [
         ("strategy", start.strategy),
-        ("model", f"{start.model} ({start.model_fingerprint[:19]})"),
+        ("model", f"{start.model} ({shortened(start.model_fingerprint)})"),
         ("context", f"{start.context_length:,} tokens, {start.threads} thread{'' if start.threads == 1 else 's'}"),
         ("GPU layers", f"{start.gpu_layers_requested} -> {start.gpu_layers_used}: {start.gpu_reason}"),
         ("index", index),
