@@ -155,6 +155,10 @@ class Result(Record, frozen=True, kw_only=True):
     """How often documents were looked up; None of results from before this was counted."""
     sub_queries: int | None = None
     """How much was asked step by step, without repeats; None of strategies that do not."""
+    asked: tuple[str, ...] = ()
+    """Those sub-queries, in order."""
+    well_formed: bool | None = None
+    """Whether what was asked step by step kept to its form and came to its answer by itself."""
     triggers: int = 0
     """Look-ups that were asked for because something did not keep to a threshold."""
     first_trigger: FirstTrigger | None = None

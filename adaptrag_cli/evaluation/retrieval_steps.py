@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from adaptrag_cli.evaluation.results import Cell, Result
 from adaptrag_cli.evaluation.retrieval_timing import setting_of
 from adaptrag_cli.evaluation.statistics import Interval, mean_difference, mean_interval
 from adaptrag_cli.events import Record
+from adaptrag_cli.stepwise.word_classes import mean_word_classes
 
 _CAPS = ("max_retrievals", "max_steps")
 """Settings of methods that may look up several times."""
@@ -32,6 +35,10 @@ class RetrievalSteps(Record, frozen=True, kw_only=True):
     mean_wrong: float | None
     sub_queries: Interval | None
     """What was asked step by step for a question, without repeats; None of strategies that ask nothing."""
+    well_formed: Interval | None = None
+    """Share of the questions whose steps kept to their form and came to an answer by themselves."""
+    word_classes: dict[str, float] = msgspec.field(default_factory=dict)
+    """Words of each class in a sub-query, on average (DeepRAG Fig. 8); empty where nothing was asked."""
 
 
 def retrieval_steps(results: Sequence[Result], *, may_repeat: bool, seed: int = 0) -> RetrievalSteps | None:
@@ -41,6 +48,8 @@ def retrieval_steps(results: Sequence[Result], *, may_repeat: bool, seed: int = 
         return None
     counts = [count for count, _ in counted]
     asked = [float(result.sub_queries) for _, result in counted if result.sub_queries is not None]
+    formed = [float(result.well_formed) for _, result in counted if result.well_formed is not None]
+    classes = mean_word_classes(text for _, result in counted for text in result.asked)
     return RetrievalSteps(
         n=len(counted),
         may_repeat=may_repeat,
@@ -52,6 +61,8 @@ def retrieval_steps(results: Sequence[Result], *, may_repeat: bool, seed: int = 
         mean_right=_mean([count for count, result in counted if result.em > 0]),
         mean_wrong=_mean([count for count, result in counted if result.em <= 0]),
         sub_queries=mean_difference(asked, seed=seed),
+        well_formed=mean_interval(formed, seed=seed),
+        word_classes={str(name): mean for name, mean in classes.items()},
     )
 
 

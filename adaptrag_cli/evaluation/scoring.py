@@ -32,11 +32,16 @@ from adaptrag_cli.events import (
     RunFailed,
     RunFinished,
     UncertaintyMeasured,
+    WarningRaised,
 )
 from adaptrag_cli.run_summary import RunSummary, fold
 from adaptrag_cli.stepwise.timing import FirstTrigger
 
 _CLOSED = frozenset({"yes", "no", "maybe"})
+_OUT_OF_FORM = frozenset({"not_in_form", "empty_step"})
+"""Warnings of steps that did not keep to their form."""
+_ASKED_FOR: frozenset[Phase] = frozenset({"answer", "draft"})
+"""Phases that come after steps which did not come to an answer: they were used up, asked again, or asked nothing."""
 _Kind = TypeVar("_Kind", bound=Event)
 
 
@@ -56,6 +61,7 @@ def score_run(
     documents = tuple(c.document for c in kept)
     judged = _last(events, EvidenceJudged)
     run = fold(events)
+    asked = _asked(run)
     measured = next((e for e in events if isinstance(e, UncertaintyMeasured)), None)
     pseudo_context = _last(events, PseudoContextWritten)
     return Result(
@@ -87,7 +93,9 @@ def score_run(
         query_weight=selected.query_weight if selected is not None else None,
         pseudo_context=pseudo_context.text if pseudo_context is not None else None,
         look_ups=len(run.rounds),
-        sub_queries=_sub_queries(run),
+        sub_queries=None if asked is None else len(asked),
+        asked=asked or (),
+        well_formed=None if asked is None else _is_well_formed(events),
         triggers=sum(each.decision.threshold is not None for each in run.rounds),
         first_trigger=_first_trigger(run),
         entropies=_first_entropies(run),
@@ -117,9 +125,19 @@ def _draft(events: Sequence[Event]) -> str | None:
     return tagged_answer(text) if text is not None and "<answer>" in asked else text
 
 
-def _sub_queries(run: RunSummary) -> int | None:
+def _asked(run: RunSummary) -> tuple[str, ...] | None:
+    """What was asked step by step, without repeats; None of strategies that do not."""
     asks_in_steps = any(setting.name == "max_steps" for setting in run.started.settings)
-    return sum(not step.asked.is_repeated for step in run.steps) if asks_in_steps else None
+    return tuple(step.asked.text for step in run.steps if not step.asked.is_repeated) if asks_in_steps else None
+
+
+def _is_well_formed(events: Sequence[Event]) -> bool:
+    """Whether each line was of the form, each step has an answer, and the last answer was not asked for."""
+    if not isinstance(events[-1], RunFinished):
+        return False
+    broken = any(isinstance(event, WarningRaised) and event.code in _OUT_OF_FORM for event in events)
+    was_asked_for = any(isinstance(event, GenerationFinished) and event.phase in _ASKED_FOR for event in events)
+    return not broken and not was_asked_for
 
 
 def _first_trigger(run: RunSummary) -> FirstTrigger | None:

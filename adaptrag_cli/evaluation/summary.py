@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -51,7 +52,9 @@ class StrategyRow(Record, frozen=True, kw_only=True):
     consistency: float | None
     """Of the questions whose draft was right: the share that the strategy answers right, too."""
     decision: DecisionQuality | None
-    """Against "the draft alone was right"."""
+    """Against "it was right without documents"."""
+    judged_by: str = ""
+    """Whose answer without documents `decision` is against: empty for the drafts, else a strategy that reasons."""
     retrieval: RetrievalSteps | None
     """How often questions were looked up; None of results from before this was counted."""
     against: str = ""
@@ -68,10 +71,19 @@ def summarise(
 ) -> tuple[StrategyRow, ...]:
     """Rows of one cell and set, in the order of the manifest; strategies without results are left out."""
     table = run.by_strategy(cell=cell, set=set)
-    drafts = _draft_outcomes(table)
+    drafts = _Known(outcomes=_draft_outcomes(table))
+    reasoned = _reasoned_outcomes(run, table)
     place = next(each for each in run.manifest.cells if each.name == cell)
     rows = tuple(
-        _row(list(results.values()), drafts, table.get(reference, {}), reference, may_repeat(place, label), seed)
+        _row(
+            list(results.values()),
+            drafts,
+            _judge(results, drafts, reasoned),
+            table.get(reference, {}),
+            reference,
+            may_repeat(place, label),
+            seed,
+        )
         for label, results in table.items()
         if results
     )
@@ -104,7 +116,8 @@ def break_down_fields(run: RunData, *, cell: str, set: str, most: int = 12) -> t
 
 def _row(
     results: Sequence[Result],
-    drafts: Mapping[str, float],
+    drafts: _Known,
+    known: _Known,
     reference: Mapping[str, Result],
     reference_name: str,
     repeats: bool,
@@ -113,7 +126,8 @@ def _row(
     first = results[0]
     done = [r for r in results if not r.failure]
     median, p95 = median_and_p95([r.seconds for r in done])
-    judged = [r for r in results if r.question_id in drafts]
+    drafted = [r for r in results if r.question_id in drafts.outcomes]
+    judged = [r for r in results if r.question_id in known.outcomes]
     shared = [(r, reference[r.question_id]) for r in results if r.question_id in reference]
     is_other = first.strategy != reference_name and bool(shared)
     return StrategyRow(
@@ -137,13 +151,14 @@ def _row(
         generated_tokens=_mean([r.generated_tokens for r in done]),
         seconds_median=median,
         seconds_p95=p95,
-        consistency=consistency([drafts[r.question_id] > 0 for r in judged], [r.em > 0 for r in judged]),
+        consistency=consistency([drafts.outcomes[r.question_id] > 0 for r in drafted], [r.em > 0 for r in drafted]),
         decision=decision_quality(
-            answerable=[drafts[r.question_id] > 0 for r in judged],
+            answerable=[known.outcomes[r.question_id] > 0 for r in judged],
             retrieved=[r.retrieved for r in judged],
             uncertainty=[r.uncertainty for r in judged],
             seed=seed,
         ),
+        judged_by=known.by if judged else "",
         retrieval=retrieval_steps(results, may_repeat=repeats, seed=seed),
         against=reference_name if is_other else "",
         em_difference=paired_test([r.em for r, _ in shared], [o.em for _, o in shared], seed=seed)
@@ -155,6 +170,31 @@ def _row(
         chunks_differ=_mean([float(_chunks(r) != _chunks(o)) for r, o in shared]) if is_other else None,
         answers_differ=_mean([float(r.prediction != o.prediction) for r, o in shared]) if is_other else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """Whether questions were answered right (EM) without documents, by question."""
+
+    outcomes: Mapping[str, float]
+    by: str = ""
+    """The strategy that answered them; empty for drafts."""
+
+
+def _judge(results: Mapping[str, Result], drafts: _Known, reasoned: _Known) -> _Known:
+    """What decisions are held against: of methods that ask in steps, answers that were reasoned, too (METHODS 9.7)."""
+    asks_in_steps = any(result.sub_queries is not None for result in results.values())
+    return reasoned if reasoned.outcomes and (asks_in_steps or not drafts.outcomes) else drafts
+
+
+def _reasoned_outcomes(run: RunData, table: Mapping[str, Mapping[str, Result]]) -> _Known:
+    """Answers of a chain of thought without documents, else of steps without documents."""
+    specs = [spec for spec in run.manifest.strategies if table.get(spec.label)]
+    chains = [spec.label for spec in specs if spec.strategy == "cot"]
+    steps = [spec.label for spec in specs if spec.overrides.get("ask.sources") == "memory"]
+    label = next(iter(chains + steps), "")
+    found = {question: result.em for question, result in table.get(label, {}).items() if not result.failure}
+    return _Known(outcomes=found, by=label)
 
 
 def _draft_outcomes(table: Mapping[str, Mapping[str, Result]]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from adaptrag_cli.report.figure import Figure, Table
 from adaptrag_cli.report.lines import Line
 from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
-from adaptrag_cli.report.step_rows import STEPS_NOTE, step_rows
+from adaptrag_cli.report.step_rows import STEPS_NOTE, SUB_QUERIES_NOTE, step_rows, sub_query_rows
 from adaptrag_cli.report.strategies import StrategyTable
 from adaptrag_cli.report.timing_rows import TIMING_NOTE, look_up_rows, timing_table, verdicts
 
@@ -160,6 +160,8 @@ def _strategies(report: Report) -> Iterator[Element]:
         yield element("p", TIMING_NOTE, class_="note")
     if any(step_rows(part.rows).rows for part in report.tables):
         yield element("p", STEPS_NOTE, class_="note")
+    if any(sub_query_rows(part.rows).rows for part in report.tables):
+        yield element("p", SUB_QUERIES_NOTE, class_="note")
     for line in report.lines:
         for note in line_notes(line):
             yield element("p", f"{line.name}: {note}" if len(report.lines) > 1 else note, class_="note")
@@ -179,6 +181,9 @@ def _tables(part: StrategyTable, report: Report) -> Iterator[Element]:
     steps = step_rows(part.rows)
     if steps.rows:
         yield captioned(f"Look-ups{of} of a question", steps)
+    asked = sub_query_rows(part.rows)
+    if asked.rows:
+        yield captioned(f"What was asked step by step{of}", asked)
     yield from _timing(part, of)
     more = [(f"Decisions{of} against what the drafts were", decision_rows(part.rows))]
     more.append((f"Differences{of} from {reference_of(part.rows)}, question by question", difference_rows(part.rows)))

@@ -101,12 +101,13 @@ def verdict(row: StrategyRow) -> str:
 
 
 def decision_rows(rows: Sequence[StrategyRow]) -> Table:
-    """How well each strategy knew which drafts were right (DeepRAG Tab. 3), and what retrieval left of those.
+    """How well each strategy knew what is right without documents (DeepRAG Tab. 3), and what retrieval left of drafts.
 
+    Methods that ask in steps are held against answers that were reasoned without documents, where there are any.
     Where all drafts are right, or all wrong, there is nothing to tell apart: the accuracy alone is shown.
     """
-    columns = ("strategy", "drafts right", "F1", "accuracy", "balanced", "MCC", "AUROC", "still right")
-    return Table(
+    columns = ("strategy", "drafts right", "F1", "accuracy", "balanced", "MCC", "AUROC", "still right", "right by")
+    table = Table(
         columns=columns,
         rows=tuple(
             (
@@ -115,11 +116,13 @@ def decision_rows(rows: Sequence[StrategyRow]) -> Table:
                 *_told_apart(row.decision),
                 "" if row.decision.auroc is None else f"{row.decision.auroc:.2f}",
                 percent(row.consistency),
+                row.judged_by,
             )
             for row in rows
             if row.decision is not None
         ),
     )
+    return table if any(row.judged_by for row in rows) else without(table, ("right by",))
 
 
 def _told_apart(decision: DecisionQuality) -> tuple[str, str, str, str]:

@@ -25,7 +25,7 @@ from adaptrag_cli.report.rows import (
     type_rows,
     verdict,
 )
-from adaptrag_cli.report.step_rows import STEPS_NOTE, step_rows
+from adaptrag_cli.report.step_rows import STEPS_NOTE, SUB_QUERIES_NOTE, step_rows, sub_query_rows
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, timing_table, verdicts
 from adaptrag_cli.terminal import is_plain, printable
@@ -142,14 +142,16 @@ def _print_tables(lines: Sequence[Line], tables: Sequence[StrategyTable], consol
     for note in (
         f"Scores and shares are in percent. {INTERVALS}. Recall and all gold count questions that were looked up: gold "
         "passages that the answer was read from or, where none are named, chunks that hold an answer.",
-        "Decisions: not to look up, against whether the draft was right. Of several comparisons with one strategy, "
-        "p is corrected (Holm).",
+        "Decisions: not to look up, against whether the draft was right; where a strategy is named under right by, "
+        "against whether that one was. Of several comparisons with one strategy, p is corrected (Holm).",
     ):
         _say(console, note, indent=2)
     if any(part.timing for part in tables):
         _say(console, TIMING_NOTE, indent=2)
     if any(step_rows(part.rows).rows for part in tables):
         _say(console, STEPS_NOTE, indent=2)
+    if any(sub_query_rows(part.rows).rows for part in tables):
+        _say(console, SUB_QUERIES_NOTE, indent=2)
     for line in lines:
         for note in line_notes(line):
             _say(console, f"{line.name}: {note}" if len(lines) > 1 else note, indent=2)
@@ -172,6 +174,7 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
     more = [
         ("Cost of a question, on average", brief_cost_rows(part.rows)),
         ("Look-ups of a question", step_rows(part.rows, is_wide=False)),
+        ("What was asked step by step", sub_query_rows(part.rows, is_wide=False)),
         ("Decisions against what the drafts were", decision_rows(part.rows)),
         (
             f"Differences from {reference}, question by question",
