@@ -2,7 +2,9 @@
 
 A strategy sees the usual protocols. What comes from the cache is charged to the clock with the time that it took when
 it was computed, so the seconds of a run do not depend on which strategy went first; and tokens count as reused when a
-run on its own would reuse them. Texts that are decoded in one batch are each charged their share.
+run on its own would reuse them. What the model still holds of another run's prompt, such as worked examples, is not
+evaluated again: it changes no number, and it is charged at the speed at which the model has evaluated prompts so far.
+Texts that are decoded in one batch are each charged their share.
 """
 
 from __future__ import annotations
@@ -69,6 +71,21 @@ def _decoded(stored: bytes | None, kind: type[_Value]) -> _Value | None:
         return None
 
 
+class _Pace:
+    """How fast a model evaluates prompts, over all that it has evaluated."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._seconds = 0.0
+
+    def count(self, tokens: int, seconds: float) -> None:
+        self._tokens += tokens
+        self._seconds += seconds
+
+    def seconds_for(self, tokens: int) -> float:
+        return tokens * self._seconds / self._tokens if self._tokens else 0.0
+
+
 class CachedModel:
     """A `LanguageModel` that computes only what is not in the cache. Closing it leaves the model to its owner."""
 
@@ -94,6 +111,7 @@ class CachedModel:
         """The prompt that the run has evaluated last."""
         self._held: tuple[int, ...] = ()
         """The one that the model itself has: what was remembered never reached it."""
+        self._pace = _Pace()
         info = model.info
         self._identity = (
             info.fingerprint,
@@ -153,7 +171,10 @@ class CachedModel:
         self._warm(prompt, reused)
         started = time.monotonic()
         scores = self._model.label_logprobs(prompt, labels)
-        self._cache.put("labels", key, msgspec.msgpack.encode((time.monotonic() - started, scores)))
+        seconds = time.monotonic() - started
+        self._pace.count(scores.prompt_tokens - scores.reused_tokens, seconds)
+        spared = self._charge_spared(scores.reused_tokens - reused)
+        self._cache.put("labels", key, msgspec.msgpack.encode((seconds + spared, scores)))
         return replace(scores, reused_tokens=reused)
 
     def attend(self, prompt: Prompt, continuation: Sequence[int], *, layer: int = -1) -> Attention:
@@ -172,6 +193,8 @@ class CachedModel:
             seconds, known = remembered
             self._clock.charge(seconds)
             return known
+        if reused == 0:
+            self._model.forget()  # it does not tell what it was spared
         self._warm(prompt, reused)
         started = time.monotonic()
         states = dict(self._model.prompt_states(prompt, layers))
@@ -184,7 +207,7 @@ class CachedModel:
         self._model.prefill(prompt)
 
     def forget(self) -> None:
-        self._model.forget()
+        """Count and charge from here as a run on its own; the model itself keeps what spares it work."""
         self._previous = self._held = ()
 
     def cancel(self) -> None:
@@ -207,6 +230,12 @@ class CachedModel:
             self._model.prefill(Prompt(text="", token_ids=beginning))
             self._clock.exclude(time.monotonic() - begun)
         self._held = prompt.token_ids
+
+    def _charge_spared(self, tokens: int) -> float:
+        """Charge tokens that a run on its own would have evaluated; return the seconds."""
+        seconds = self._pace.seconds_for(max(tokens, 0))
+        self._clock.charge(seconds)
+        return seconds
 
     @property
     def _granule(self) -> int:
@@ -231,9 +260,12 @@ class CachedModel:
             generation: Generation = done.value
         finally:
             tokens.close()
+        self._pace.count(generation.prompt_tokens - generation.reused_tokens, generation.prefill_seconds)
+        spared = self._charge_spared(generation.reused_tokens - reused)
         self._clock.charge(generation.seconds)
+        generation = replace(generation, seconds=generation.seconds + spared, reused_tokens=reused)
         self._cache.put("generation", key, msgspec.msgpack.encode(generation))
-        return replace(generation, reused_tokens=reused)
+        return generation
 
 
 def _drained(tokens: Generator[Token, None, Generation]) -> Generation:
