@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from adaptrag_cli.cli import deeprag_train
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.option_groups import SYNTHESIZED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT
@@ -153,3 +154,6 @@ def tree(
             print_tree(manifest, find_explored(run, question_id), as_json=as_json)
         else:
             print_questions(run, manifest, read_explored(run), as_json=as_json)
+
+
+deeprag_app.command("train", epilog=deeprag_train.EXAMPLES)(deeprag_train.train)

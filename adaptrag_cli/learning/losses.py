@@ -112,12 +112,15 @@ def fork_logprobs(model: Any, made: Fork) -> tuple[torch.Tensor, torch.Tensor]:
     # A mask that is added to the scores is what every attention of the library takes.
     mask = torch.zeros(allowed.shape, device=device).masked_fill(~allowed, torch.finfo(torch.float32).min)
     positions = torch.tensor([made.positions], device=device)
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).logits[0]
     split, end = made.prefix + made.first, len(made.token_ids)
     before_first = list(range(made.prefix - 1, split - 1))
     before_second = [made.prefix - 1, *range(split, end - 1)]
     needed = torch.tensor(before_first + before_second, device=device)
-    logprobs = logits[needed].float().log_softmax(dim=-1)
+    # Logits of all tokens would take more memory than the model: 0.6 MB each at 150,000 words.
+    logits = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=needed
+    ).logits[0]
+    logprobs = logits.float().log_softmax(dim=-1)
     own = logprobs.gather(1, ids[0, made.prefix :, None])[:, 0]
     return own[: made.first].sum(), own[made.first :].sum()
 

@@ -1,0 +1,225 @@
+"""`adaptrag deeprag train`: learn when to look up, as an adapter of the model that has explored."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from adaptrag_cli.cli.boundary import reporting_errors, say
+from adaptrag_cli.cli.option_groups import TRAINED, settings_typed, taking
+from adaptrag_cli.cli.options import OUTPUT
+from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adaptrag_cli.config import Settings
+    from adaptrag_cli.events import Scalar
+    from adaptrag_cli.learning.export import Stage
+    from adaptrag_cli.learning.fitting import Recipe
+    from adaptrag_cli.learning.pairs import PairsOf
+    from adaptrag_cli.learning.stages import Objective
+    from adaptrag_cli.learning.training import TrainingReport
+    from adaptrag_cli.models.files import ModelFile
+
+EXAMPLES = (
+    "Examples:\n\nadaptrag deeprag train run --stage imitation\n\nadaptrag deeprag train run --stage calibration\n\n"
+    "adaptrag deeprag train run --stage calibration --pairs all-nodes --name careful"
+)
+_TRAINING = "Training"
+_STAGES = ("imitation", "calibration")
+_OBJECTIVES = ("all", "answer-only")
+_PAIRS = ("path", "all-nodes", "sentence")
+
+
+@taking(TRAINED)
+def train(
+    ctx: typer.Context,
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of synthesize.", show_default=False)],
+    stage: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_STAGES),
+            help="Imitate the cheapest right paths; then calibrate the decisions on them.",
+            show_default=False,
+            rich_help_panel=_TRAINING,
+        ),
+    ],
+    adapter_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Adapter to begin with; calibration begins with the run's own of stage imitation.",
+            show_default=False,
+            rich_help_panel=_TRAINING,
+        ),
+    ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(metavar="R", min=1, help="Size of the adapter.", show_default="16", rich_help_panel=_TRAINING),
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(metavar="RATE", help="In place of the stage's.", rich_help_panel=_TRAINING)
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="In place of the stage's.", rich_help_panel=_TRAINING)
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_OBJECTIVES),
+            help="imitation: learn all that is written, or the final answer only.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = "all",
+    pairs: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(_PAIRS),
+            help="calibration: decisions of the right path, of all nodes, or whole steps against each other.",
+            rich_help_panel=_TRAINING,
+        ),
+    ] = "path",
+    seed: Annotated[
+        int,
+        typer.Option(metavar="S", help="Which questions are held out, and in which order.", rich_help_panel=_TRAINING),
+    ] = 0,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the adapter.", show_default="RUN-STAGE", rich_help_panel=OUTPUT),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a training that was stopped.", rich_help_panel=OUTPUT)
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    """Learn from a run's trees, as an adapter (LoRA) of the model that has explored them; needs the extra `train`.
+
+    Stop with Ctrl-C and go on with --resume: the result is the same.
+    """
+    with reporting_errors():
+        for flag, value, known in (
+            ("--stage", stage, _STAGES),
+            ("--objective", objective, _OBJECTIVES),
+            ("--pairs", pairs, _PAIRS),
+        ):
+            if value not in known:
+                raise ConfigError(f"{flag} {value!r} is not known", " or ".join(known))
+        from adaptrag_cli.cli.eval_progress import watching_evaluation
+        from adaptrag_cli.learning.lora import require_training_packages
+        from adaptrag_cli.learning.training import TrainingPlan, begun_with, train
+        from adaptrag_cli.session import models_dir_of
+
+        require_training_packages()
+        settings = settings_typed(ctx)
+        chosen = cast("Stage", stage)
+        plan = TrainingPlan(
+            run=run,
+            stage=chosen,
+            base=_base(run, settings, is_typed=ctx.params["model"] is not None),
+            models_dir=models_dir_of(settings),
+            name=name or f"{run.absolute().name}-{stage}",
+            adapter_from=begun_with(run, chosen) if adapter_from is None else adapter_from,
+            recipe=_recipe(stage, learning_rate, epochs),
+            rank=rank,
+            objective=cast("Objective", objective),
+            pairs=cast("PairsOf", pairs),
+            seed=seed,
+            gpu_layers=settings.models.gpu_layers,
+        )
+        with watching_evaluation(counted="texts") as watcher:
+            path, report = train(plan, watcher, resume=resume)
+        _print(path, report, as_json=as_json)
+
+
+def _base(run: Path, settings: Settings, *, is_typed: bool) -> ModelFile:
+    """The model to train: the one that has explored, found by its name where none is typed."""
+    from adaptrag_cli.learning.runs import read_run
+    from adaptrag_cli.models.files import locate_model
+    from adaptrag_cli.session import models_dir_of
+
+    explored = read_run(run).model.partition(" + ")[0]
+    return locate_model(settings.models.answer if is_typed else explored, models_dir_of(settings))
+
+
+def _recipe(stage: str, learning_rate: float | None, epochs: int | None) -> Recipe:
+    """The stage's recipe with what was typed in place of its own.
+
+    Raises:
+        ConfigError: it makes no sense.
+    """
+    import msgspec
+
+    from adaptrag_cli.learning.stages import RECIPES
+
+    if learning_rate is not None and not 0 < learning_rate < 1:
+        raise ConfigError(f"--learning-rate {learning_rate:g} makes no sense", "a number like 0.0001")
+    typed = {"learning_rate": learning_rate, "epochs": epochs}
+    return msgspec.structs.replace(RECIPES[stage], **{key: value for key, value in typed.items() if value is not None})
+
+
+def _print(path: Path, report: TrainingReport, *, as_json: bool) -> None:
+    """Print what came of a training, and say what to do with it."""
+    import msgspec
+
+    from adaptrag_cli.render import json_text
+
+    if as_json:
+        print(json_text({"format": 1, "file": str(path), **msgspec.to_builtins(report)}))
+    else:
+        _print_tables(report)
+    if not report.has_learned:
+        say("warning: what was held out is no likelier than before: the adapter may do harm")
+    say(printable(f"wrote {path}"))
+    adapter = f'--strategy deeprag --examples 0 --model {report.base} --adapter {report.adapter} "..."'
+    say(printable(f"ask with it: adaptrag ask {adapter}"))
+    if report.stage == "imitation":
+        say(printable(f"or go on: adaptrag deeprag train {report.run} --stage calibration"))
+
+
+def _print_tables(report: TrainingReport) -> None:
+    from adaptrag_cli.report.figure import Table
+    from adaptrag_cli.report.probe_tables import Section
+    from adaptrag_cli.report.terminal_form import print_sections
+
+    kind = "trajectories" if report.stage == "imitation" else "pairs"
+    facts: dict[str, Scalar] = {
+        "base": report.base,
+        "begun with": report.adapter_from or "nothing",
+        f"{kind} learned from": report.train,
+        f"{kind} held out": report.held_out,
+        "too long, left out": report.too_long,
+        "rank": report.shape.rank,
+        "learning rate": report.recipe.learning_rate,
+        "epochs (best)": f"{report.epochs} ({report.best_epoch})",
+        "steps": report.steps,
+        "seconds": report.seconds,
+    }
+    rows: list[tuple[str, str, str]] = [
+        ("loss", f"{report.loss_before:.4f}", f"{report.loss_after:.4f}"),
+    ]
+    if report.odds_before and report.odds_after:
+        shown: tuple[tuple[str, Callable[..., float | None]], ...] = (
+            ("log-odds of the right path's decisions", lambda odds: odds.mean),
+            ("- where it looks up", lambda odds: odds.search),
+            ("- where it answers from memory", lambda odds: odds.answer),
+            ("decisions that are the likelier one", lambda odds: odds.right),
+        )
+        for label, read in shown:
+            before, after = read(report.odds_before), read(report.odds_after)
+            if before is not None and after is not None:
+                rows.append((label, f"{before:+.3f}", f"{after:+.3f}"))
+    decisions = report.odds_after.pairs if report.odds_after else 0
+    parts = (
+        Section(title="Training", table=Table(columns=("", "value"), rows=tuple(facts.items()))),
+        Section(
+            title="What was held out",
+            table=Table(columns=("", "before", "after"), rows=tuple(rows)),
+            notes=(f"{decisions} decisions of held-out questions; log-odds in nats.",),
+        ),
+    )
+    print_sections(f"{report.adapter}: stage {report.stage} on {report.run}", parts, (), sys.stdout)

@@ -1,0 +1,236 @@
+"""Training on a run of deeprag synthesize, from its trees to an adapter's file, with a model of random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import gguf
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from adaptrag_cli.errors import ConfigError, RunCancelled
+from adaptrag_cli.learning import training
+from adaptrag_cli.learning.export import Layout, interleaved_halves, read_weights
+from adaptrag_cli.learning.fitting import CHECKPOINT, LOSSES, Recipe
+from adaptrag_cli.learning.lora import lora_weights
+from adaptrag_cli.learning.runs import SynthesisLog, write_run
+from adaptrag_cli.learning.stages import REFERENCES, References, decision_odds
+from adaptrag_cli.learning.training import REPORT, TrainingPlan, begun_with, train
+from adaptrag_cli.models.adapters import find_adapter
+from adaptrag_cli.models.files import ModelFile
+from explored_trees import explored, manifest
+from tiny_learner import ByteTokens, tiny_base
+
+SOLVED = {f"question {number}": ("DD", "DR", "RD", "DR")[number % 4] for number in range(8)}
+RECIPE = Recipe(learning_rate=0.02, epochs=2)
+QUERY = "model.layers.0.self_attn.q_proj"
+
+
+class Watcher:
+    """Hears everything, and stops where it is told to."""
+
+    def __init__(self, stop_after: int = 1000) -> None:
+        self.notes: list[str] = []
+        self.advanced: list[str] = []
+        self._stop_after = stop_after
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def began(self, total: int, done: int) -> None:
+        self.notes.append(f"{done} of {total}")
+
+    def advance(self, what: str) -> None:
+        self.advanced.append(what)
+
+    def should_stop(self) -> bool:
+        return len(self.advanced) >= self._stop_after
+
+
+@contextmanager
+def byte_tokens(path: Path, *, trusted: bool) -> Iterator[ByteTokens]:
+    yield ByteTokens()
+
+
+def tiny_layout(path: Path, model) -> Layout:
+    """Query rows are stored in pairs, as in a llama file."""
+    modules = list(lora_weights(model))
+    return Layout(
+        architecture="llama",
+        tensors={module: f"blk.{number}.weight" for number, module in enumerate(modules)},
+        orders={module: interleaved_halves(16, 4) for module in modules if module.endswith("q_proj")},
+    )
+
+
+@pytest.fixture(autouse=True)
+def tiny_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(training, "load_base", lambda path, *, device: tiny_base())
+    monkeypatch.setattr(training, "open_tokens", byte_tokens)
+    monkeypatch.setattr(training, "read_layout", tiny_layout)
+    monkeypatch.setattr(training, "physical_cores", lambda: 1)
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def a_run(folder: Path, solved: dict[str, str] = SOLVED, *, whole: bool = False) -> Path:
+    folder.mkdir()
+    run = msgspec.structs.replace(manifest(*solved), model_fingerprint="sha256:base", whole=whole)
+    write_run(folder, run)
+    with closing(SynthesisLog(folder, run)) as log:
+        for question, path in solved.items():
+            log.append(explored(question, path))
+    return folder
+
+
+def a_base(folder: Path) -> ModelFile:
+    """A model file of which only the architecture is read."""
+    path = folder / "base.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    return ModelFile(path=path, name="base", fingerprint="sha256:base", entry=None, verified=True)
+
+
+def a_plan(tmp_path: Path, stage: str = "imitation", **changes) -> TrainingPlan:
+    run = tmp_path / "run"
+    if not run.exists():
+        a_run(run)
+    known = {
+        "run": run,
+        "stage": stage,
+        "base": a_base(tmp_path),
+        "models_dir": tmp_path,
+        "name": f"run-{stage}",
+        "adapter_from": "" if stage == "imitation" else "run-imitation",
+        "recipe": RECIPE,
+        "rank": 2 if stage == "imitation" else None,
+        "objective": "all",
+        "pairs": "path",
+        "seed": 0,
+        "gpu_layers": "0",
+    }
+    return TrainingPlan(**(known | changes))
+
+
+def test_both_stages_one_after_the_other(tmp_path: Path):
+    watcher = Watcher()
+    path, first = train(a_plan(tmp_path), watcher, resume=False)
+    assert path == tmp_path / "adapters" / "run-imitation.gguf"
+    assert (first.train, first.held_out, first.too_long, first.steps) == (7, 1, 0, 4)
+    assert first.loss_after < first.loss_before
+    assert first.odds_before is not None and first.odds_before.pairs == 2
+    assert watcher.notes[1] == "7 trajectories to learn from, 1 held out; 2 held-out decisions"
+    assert len(watcher.advanced) == 14
+
+    found = find_adapter(tmp_path, "run-imitation")
+    assert (found.base_name, found.base_fingerprint, found.stage) == ("base", "sha256:base", "imitation")
+    assert msgspec.convert(found.report, type=training.TrainingReport) == first
+
+    assert begun_with(tmp_path / "run", "calibration") == "run-imitation"
+    _, second = train(a_plan(tmp_path, "calibration"), Watcher(), resume=False)
+    assert (second.adapter_from, second.shape, second.beta) == ("run-imitation", first.shape, 0.4)
+    assert (second.train, second.held_out) == (14, 2)
+    assert second.loss_before == pytest.approx(np.log(2), abs=1e-4), "the model begins as its own reference"
+    assert second.odds_before == first.odds_after, "stage II begins with the weights that stage I has written"
+    assert sorted(file.name for file in (tmp_path / "run" / "training" / "calibration").iterdir()) == [
+        LOSSES,
+        REFERENCES,
+        REPORT,
+        "run.lock",
+    ]
+
+
+def test_a_stopped_stage_ends_as_one_that_was_not(tmp_path: Path):
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    for folder in (whole, part):
+        folder.mkdir()
+    _, expected = train(a_plan(whole), Watcher(), resume=False)
+    with pytest.raises(RunCancelled):
+        train(a_plan(part), Watcher(stop_after=5), resume=False)
+    assert (part / "run" / "training" / "imitation" / CHECKPOINT).exists()
+    with pytest.raises(ConfigError, match="holds a training that was stopped"):
+        train(a_plan(part), Watcher(), resume=False)
+    with pytest.raises(ConfigError, match="begun with other data or options"):
+        train(a_plan(part, recipe=Recipe(learning_rate=0.01, epochs=2)), Watcher(), resume=True)
+    watcher = Watcher()
+    path, resumed = train(a_plan(part), watcher, resume=True)
+    assert msgspec.structs.replace(resumed, seconds=expected.seconds) == expected
+    assert len(watcher.advanced) == 9
+    layout = tiny_layout(path, training.add_lora(tiny_base(), expected.shape, seed=0))
+    left, right = (read_weights(folder / "adapters" / "run-imitation.gguf", layout) for folder in (whole, part))
+    assert np.array_equal(left[QUERY].b, right[QUERY].b)
+
+
+def test_stored_rows_are_permuted_and_read_back(tmp_path: Path):
+    path, report = train(a_plan(tmp_path, recipe=Recipe(learning_rate=0.02, epochs=1)), Watcher(), resume=False)
+    model = training.add_lora(tiny_base(), report.shape, seed=0)
+    layout = tiny_layout(path, model)
+    stored = {tensor.name: np.array(tensor.data) for tensor in gguf.GGUFReader(path).tensors}
+    again = read_weights(path, layout)
+    order = [0, 2, 1, 3]  # of a head of four rows: the first of both halves, then the second
+    assert again[QUERY].b.any()
+    assert np.array_equal(stored[f"{layout.tensors[QUERY]}.lora_b"][:4], again[QUERY].b[order])
+    assert np.array_equal(stored[f"{layout.tensors[QUERY]}.lora_a"], again[QUERY].a)
+
+
+@pytest.mark.parametrize(
+    ("solved", "reason"),
+    [
+        (dict.fromkeys("abcd", "never"), "holds no trajectory: nothing was solved"),
+        ({"a": "DD", "b": "DR", "c": "RD"}, "3 questions were solved, and 4 are needed"),
+    ],
+)
+def test_a_run_from_which_nothing_can_be_learned_is_told(tmp_path: Path, solved: dict[str, str], reason: str):
+    a_run(tmp_path / "run", solved)
+    with pytest.raises(ConfigError, match=reason):
+        train(a_plan(tmp_path), Watcher(), resume=False)
+
+
+def test_pairs_that_all_prefer_the_same_are_told(tmp_path: Path):
+    a_run(tmp_path / "run", dict.fromkeys("abcdef", "DD"))
+    train(a_plan(tmp_path), Watcher(), resume=False)
+    with pytest.raises(ConfigError, match="all 10 pairs prefer to answer from memory"):
+        train(a_plan(tmp_path, "calibration"), Watcher(), resume=False)
+
+
+def test_trajectories_that_are_too_long_are_left_out(tmp_path: Path):
+    solved = {**dict.fromkeys("abcd", "DR"), "long " * 900: "DR"}
+    a_run(tmp_path / "run", solved)
+    _, report = train(a_plan(tmp_path, seed=1), Watcher(), resume=False)
+    assert (report.train, report.held_out, report.too_long) == (3, 1, 1)
+
+
+def test_what_does_not_fit_together_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="goes on from stage imitation, which was not trained"):
+        begun_with(a_run(tmp_path / "run"), "calibration")
+    plan = a_plan(tmp_path)
+    with pytest.raises(ConfigError, match="needs whole trees"):
+        train(a_plan(tmp_path, "calibration", adapter_from="", pairs="all-nodes"), Watcher(), resume=False)
+    other = ModelFile(path=plan.base.path, name="other", fingerprint="sha256:other", entry=None, verified=True)
+    with pytest.raises(ConfigError, match="was explored with .*, and other is another file"):
+        train(a_plan(tmp_path, base=other), Watcher(), resume=False)
+    train(plan, Watcher(), resume=False)
+    with pytest.raises(ConfigError, match="--rank 3: adapter 'run-imitation', which it begins with, is of rank 2"):
+        train(a_plan(tmp_path, "calibration", rank=3), Watcher(), resume=False)
+
+
+def test_what_was_measured_once_is_not_measured_again(tmp_path: Path):
+    from adaptrag_cli.learning.examples import preference_of
+    from adaptrag_cli.learning.pairs import make_pairs
+
+    items = [preference_of(pair, ByteTokens()) for pair in make_pairs(explored("q").tree, "path")]
+    model = training.add_lora(tiny_base(), training.LoraShape(rank=2, alpha=4), seed=0)
+    found = References(tmp_path, "d", model).compute(items)
+    (tmp_path / REFERENCES).write_bytes((tmp_path / REFERENCES).read_bytes() + b'["torn')
+    assert References(tmp_path, "d", None).compute(items) == found
+    assert len((tmp_path / REFERENCES).read_bytes().splitlines()) == 1 + len(items)
+    odds = decision_odds(items, [(-1.0, -3.0), (-2.0, -1.0)])
+    assert odds is not None
+    assert (odds.mean, odds.right, odds.answer, odds.search) == (0.5, 0.5, 2.0, -1.0)
+    assert decision_odds([], []) is None
