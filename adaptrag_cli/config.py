@@ -219,7 +219,7 @@ UNSET_MEANS: Mapping[str, str] = {
 }
 """What None stands for, by dotted name."""
 
-_NO_ADAPTER = "none"
+NO_ADAPTER = "none"
 """What is written where an adapter is set further off and none is wanted, as in `eval --vary adapter=none,mine`."""
 _MODEL_NAMES = frozenset({"models.answer", "models.judge", "models.reranker", "models.encoder"})
 _OTHER_VARIABLES = ("ADAPTRAG_CONFIG", "ADAPTRAG_DATA_DIR", "ADAPTRAG_TEST_")
@@ -458,7 +458,7 @@ def _check(name: str, raw: object, *, where: str, base: Path, is_text: bool = Fa
         raise _wrong(name, raw, where) from error
     if isinstance(value, float) and not math.isfinite(value):
         raise _wrong(name, raw, where)
-    if name == "models.adapter" and value == _NO_ADAPTER:
+    if name == "models.adapter" and value == NO_ADAPTER:
         return None
     return _with_absolute_model(value, base) if name in _MODEL_NAMES else value
 

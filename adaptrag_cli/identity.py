@@ -17,10 +17,16 @@ def fingerprint_with(model: str, adapter: str) -> str:
 
 def flags_of(name: str) -> str:
     """What is typed for a model of this name: `--model a`, or `--model a --adapter b`."""
+    model, adapter = parted(name)
+    return f"--model {model} --adapter {adapter}" if adapter else f"--model {model}"
+
+
+def parted(name: str) -> tuple[str, str]:
+    """The model and the adapter in a name; the adapter is empty where there is none."""
     model, joint, adapter = name.rpartition(_JOINT)
-    if not joint or adapter.endswith(".gguf"):  # the name of a file without an adapter
-        return f"--model {name}"
-    return f"--model {model} --adapter {adapter}"
+    if not joint or adapter.endswith(".gguf"):  # a file of that name, without an adapter
+        return name, ""
+    return model, adapter
 
 
 def shortened(fingerprint: str, characters: int = 19) -> str:

@@ -12,7 +12,7 @@ from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.default_command import DefaultCommandGroup
 from adaptrag_cli.cli.option_groups import EVALUATED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT, ConfigFile, ContextLength, GpuLayers, JudgeModel, ModelsDir
-from adaptrag_cli.config import load_settings
+from adaptrag_cli.config import NO_ADAPTER, load_settings
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
 
@@ -183,7 +183,7 @@ def judge(
         settings = load_settings(
             flags={
                 "models.answer": judge_model,
-                "models.adapter": "none",  # it was trained to answer, on another model perhaps
+                "models.adapter": NO_ADAPTER,  # it was trained to answer, on another model perhaps
                 "models.dir": models_dir,
                 "models.gpu_layers": gpu_layers,
                 "models.context_length": context_length,

@@ -83,7 +83,7 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
         AdaptRAGError: a model or an index cannot be used.
     """
     strategy = load_strategy(_STRATEGY)
-    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins, model_threshold=None)
+    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins)
     target, teacher = model_load_of(plan.settings), _teacher_load(plan)
     with only_writer(plan.out):
         before = require_free_for_trees(plan.out, resume=resume)
@@ -106,7 +106,7 @@ def _teacher_load(plan: SynthesisPlan) -> ModelLoad:
     settings = plan.settings
     if plan.teacher is None:
         return model_load_of(settings)
-    return model_load_of(replace(settings, models=replace(settings.models, answer=plan.teacher)))
+    return model_load_of(replace(settings, models=replace(settings.models, answer=plan.teacher, adapter=None)))
 
 
 def _explore_all(
@@ -196,6 +196,7 @@ def _manifest(
         versions={name: version(name) for name in _VERSIONS},
         model=target.file.name,
         model_fingerprint=target.file.fingerprint,
+        adapter=target.file.adapter.name if target.file.adapter is not None else "",
         teacher=teacher.file.name,
         teacher_fingerprint=teacher.file.fingerprint,
         seed=plan.seed,

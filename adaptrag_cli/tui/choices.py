@@ -1,15 +1,19 @@
-"""What can be chosen: strategies, models on this machine, indexes."""
+"""What can be chosen: strategies, models and adapters on this machine, indexes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from adaptrag_cli.config import load_settings
+from adaptrag_cli.config import NO_ADAPTER, load_settings
 from adaptrag_cli.session import index_dir_of, models_dir_of
 from adaptrag_cli.strategies.base import load_strategy
 from adaptrag_cli.strategies.table import strategy_names
 from adaptrag_cli.tui.record import Flags
 from adaptrag_cli.tui.screens.picker import Choice
+
+if TYPE_CHECKING:
+    from adaptrag_cli.models.adapters import AdapterFile
 
 
 def offered(setting: str, flags: Flags, config_file: Path | None) -> list[Choice]:
@@ -21,6 +25,8 @@ def offered(setting: str, flags: Flags, config_file: Path | None) -> list[Choice
     settings = load_settings(flags=flags, config_file=config_file)
     if setting == "models.answer":
         return models(models_dir_of(settings))
+    if setting == "models.adapter":
+        return adapters(settings.models.answer, models_dir_of(settings))
     if setting == "index.name":
         return indexes(index_dir_of(settings))
     return strategies()
@@ -47,6 +53,25 @@ def models(folder: Path) -> list[Choice]:
             continue
         found.append(Choice(value=entry.name, label=entry.name, detail=entry.purpose))
     return found
+
+
+def adapters(model: str, folder: Path) -> list[Choice]:
+    """The adapters that go with a model, and none.
+
+    Raises:
+        AdaptRAGError: the model is not here.
+    """
+    from adaptrag_cli.models.adapters import fits, list_adapters
+    from adaptrag_cli.models.files import locate_model
+
+    file = locate_model(model, folder)
+    found = [adapter for adapter in list_adapters(folder).files if fits(adapter, file)]
+    none = Choice(value=NO_ADAPTER, label=NO_ADAPTER, detail="the model as it is")
+    return [none, *(Choice(value=each.name, label=each.name, detail=_origin(each)) for each in found)]
+
+
+def _origin(adapter: AdapterFile) -> str:
+    return f"{adapter.stage}, {adapter.created[:10]}" if adapter.tells_base else "made by another tool"
 
 
 def indexes(folder: Path) -> list[Choice]:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from textual.app import App
 
+from adaptrag_cli.config import NO_ADAPTER
 from adaptrag_cli.errors import AdaptRAGError
+from adaptrag_cli.identity import parted
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.tui import choices, copying
 from adaptrag_cli.tui.desk import Desk
@@ -26,11 +28,13 @@ def report(app: App[None], error: AdaptRAGError) -> None:
 
 
 async def choose(app: App[None], desk: Desk, config_file: Path | None) -> bool:
-    """Choose strategy, model or index for the questions to come; returns whether anything is another now."""
+    """Choose strategy, model, adapter or index for the questions to come; returns whether anything is another now."""
     ready = desk.ready
+    model, adapter = parted(ready.model) if ready else ("", "")
     kinds = [
         Choice(value="ask.strategy", label="Strategy", detail=ready.strategy if ready else ""),
-        Choice(value="models.answer", label="Model", detail=ready.model if ready else ""),
+        Choice(value="models.answer", label="Model", detail=model),
+        Choice(value="models.adapter", label="Adapter", detail=adapter or NO_ADAPTER),
         Choice(value="index.name", label="Index", detail=ready.index if ready else ""),
     ]
     setting = await app.push_screen_wait(Picker("Choose", kinds, ""))
@@ -46,6 +50,8 @@ async def choose(app: App[None], desk: Desk, config_file: Path | None) -> bool:
     if value is None or value == kind.detail:
         return False
     desk.choices[setting] = value
+    if setting == "models.answer":
+        desk.choices["models.adapter"] = NO_ADAPTER  # what was set belongs to the model before
     return True
 
 
