@@ -27,7 +27,6 @@ from adaptrag_cli.stepwise.narrative import (
     numbered,
     on_one_line,
     passage,
-    read_line,
     render,
     worked_examples,
 )
@@ -68,18 +67,17 @@ class ModelNarrator:
         self._retriever = retriever
         self._options = options
         self._examples = worked_examples(options.examples)
-        self._said: tuple[str, Steps, str] | None = None
-        """The final answer that was written in place of a further sub-query, and where."""
 
     def sub_query(self, question: str, steps: Steps) -> str:
-        """The next line, if it asks something."""
+        """Ask the first thing in any case, and go on where that is likelier than to end.
+
+        Untrained models do not keep to the form by themselves: small ones begin with the search.
+        """
         written = _told(steps)
-        line = self._write(self._line(self._teacher, question, written, SUB_QUERY_TOKENS))
-        piece = read_line(line)
-        if piece is not None and piece.kind == "final":
-            self._said = (question, steps, final_answer(line))
-        asks = piece is not None and piece.kind == "follow_up" and any(map(str.isalnum, piece.text))
-        return on_one_line(piece.text) if piece is not None and asks else ""
+        if steps and self._ends(question, written):
+            return ""
+        asked = self._write(self._line(self._teacher, question, f"{written}{FOLLOW_UP}", SUB_QUERY_TOKENS))
+        return asked if any(map(str.isalnum, asked)) else ""
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
         """Both answers, decoded together; passages that do not fit are left out, the last ranked first."""
@@ -93,12 +91,18 @@ class ModelNarrator:
         return Answers(direct=told, passages=passages, retrieved="" if _TELLS_NOTHING.match(retrieved) else retrieved)
 
     def final(self, question: str, steps: Steps) -> str:
-        """The final answer; where it was written already it is not asked for again."""
-        if self._said is not None and self._said[:2] == (question, steps) and self._said[2]:
-            return self._said[2]
+        """The final answer."""
         written = f"{_told(steps)}{FINAL_ANSWER_IS}"
         line = self._line(self._teacher, question, written, self._options.conclusion_tokens)
         return final_answer("", self._write(line))
+
+    def _ends(self, question: str, written: str) -> bool:
+        """Whether the final answer is likelier to come next than a further sub-query."""
+        line = self._line(self._teacher, question, written, 1)
+        if not line.fits:
+            return True
+        on, end = self._teacher.label_logprobs(line.prompt, (FOLLOW_UP, FINAL_ANSWER_IS)).logprobs
+        return end > on
 
     def _found(self, question: str, asked: str, sub_query: str) -> tuple[str, ...]:
         """What a search finds, as far as it fits with room for the rest of its step and for the answer."""

@@ -13,7 +13,7 @@ from adaptrag_cli.cli.app import app
 from adaptrag_cli.index.store import Freshness
 from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, read_run
 from adaptrag_cli.learning.trajectories import read_trajectories
-from adaptrag_cli.models.base import Prompt
+from adaptrag_cli.models.base import LabelScores, Prompt
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session import OpenIndex
 from fakes import Reply, ScriptedModel, reply
@@ -31,11 +31,14 @@ class RuleModel(ScriptedModel):
     def _reply_to(self, prompt: Prompt) -> Reply:
         request, _, written = prompt.text.partition("<assistant>")
         number = int(request.rpartition("fee number ")[2].partition("?")[0]) % 3
-        if not written:
-            return reply("Follow up: What is the mooring fee?")
+        if written == "Follow up:":
+            return reply(" What is the mooring fee?")
         if written.endswith("Intermediate answer:"):
             return reply(" gold" if number == ("Context:" in written) else " lead")
-        return reply(f"So the final answer is: {written.split()[-1]}")
+        return reply(f" {written.split()[-6]}")
+
+    def label_logprobs(self, prompt: Prompt, labels) -> LabelScores:
+        return LabelScores(logprobs=(-2.0, -1.0), prompt_tokens=len(prompt), reused_tokens=0)  # it is over
 
 
 @dataclass
@@ -110,7 +113,7 @@ def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
     target, teacher = (model.calls for model in world.models)
     assert len(target) == 1
     assert target[0].prompt.text.endswith("Follow up: What is the mooring fee?\nIntermediate answer:")
-    assert sum(call.prompt.text.endswith("<assistant>") for call in teacher) == 1
+    assert sum(call.prompt.text.endswith("<assistant>Follow up:") for call in teacher) == 1
     manifest = read_run(Path("run"))
     assert (manifest.model, manifest.teacher) == (MODEL, TEACHER)
 

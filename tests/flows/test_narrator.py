@@ -45,28 +45,27 @@ def written(model: ScriptedModel) -> list[str]:
 
 def test_the_teacher_asks_after_the_examples_and_what_was_told(narrator, models):
     target, teacher = models
-    teacher.then(reply("Follow up: Who paid  the fee?\nmore"), reply("Follow-up: What is it?"))
+    teacher.labels(TOLD, {"Follow up:": -0.5, FINAL_ANSWER_IS: -1.0})
+    teacher.then(reply(" Who paid  the fee?\nmore"), reply(" What is it?"))
     assert narrator.sub_query(QUERY, ()) == "Who paid the fee?"
     assert narrator.sub_query(QUERY, (FIRST,)) == "What is it?"
-    assert written(teacher) == ["", TOLD]
+    assert written(teacher) == ["Follow up:", f"{TOLD}Follow up:"]
     assert prompts.follow_ups(QUERY, worked_examples(2)) in teacher.calls[0].prompt.text
     assert not target.calls
 
 
-@pytest.mark.parametrize("line", ["", "Follow up:", "Follow up: ?", "Ottilie Brandt lit it.", "Intermediate answer: x"])
-def test_a_line_that_asks_nothing_is_no_sub_query(narrator, models, line: str):
-    models[1].then(reply(line), reply(" Ottilie Brandt."))
-    assert narrator.sub_query(QUERY, ()) == ""
-    assert narrator.final(QUERY, ()) == "Ottilie Brandt"
-    assert written(models[1])[-1] == FINAL_ANSWER_IS
-
-
-def test_a_final_answer_in_place_of_a_sub_query_is_not_asked_for_again(narrator, models):
-    models[1].then(reply("So the final answer is: Ottilie Brandt."), reply(" somebody else"))
+def test_it_is_over_where_the_final_answer_is_likelier(narrator, models):
+    models[1].labels(TOLD, {"Follow up:": -1.0, FINAL_ANSWER_IS: -0.5})
     assert narrator.sub_query(QUERY, (FIRST,)) == ""
+    models[1].then(reply(" Ottilie Brandt.\nmore"))
     assert narrator.final(QUERY, (FIRST,)) == "Ottilie Brandt"
-    assert len(models[1].calls) == 1
-    assert narrator.final(QUERY, ()) == "somebody else"  # of another history
+    assert written(models[1]) == [f"{TOLD}{FINAL_ANSWER_IS}"]
+
+
+@pytest.mark.parametrize("line", ["", " ?", " ..."])
+def test_what_asks_nothing_is_no_sub_query(narrator, models, line: str):
+    models[1].then(reply(line))
+    assert narrator.sub_query(QUERY, ()) == ""
 
 
 def test_memory_is_the_targets_and_documents_are_the_teachers(narrator, models):
@@ -146,7 +145,7 @@ def test_what_does_not_fit_the_context_is_left_out_or_empty(narrator, models, tm
     teacher.then(reply(" y"))
     assert narrator.answers(QUERY, (), "harbour goats brown").passages == both.passages[:1]
     target.context_length = teacher.context_length = 30
-    assert narrator.sub_query(QUERY, ()) == ""
+    assert narrator.sub_query(QUERY, ()) == narrator.sub_query(QUERY, (FIRST,)) == ""
     assert narrator.answers(QUERY, (), "harbour").direct == ""
     assert narrator.final(QUERY, ()) == ""
 
