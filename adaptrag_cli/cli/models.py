@@ -255,6 +255,9 @@ def _details(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "chosen because", row["calibration"]["how"]
         if row["calibration"]["odds"]:
             yield "right drafts", _odds_text(row["calibration"]["odds"])
+        if row["calibration"]["triggers"]:
+            yield "triggers", ", ".join(f"{name} {value:g}" for name, value in row["calibration"]["triggers"].items())
+            yield "chosen because", row["calibration"]["triggers_how"]
     if row["path"] is not None:
         yield "path", row["path"]
 

@@ -5,7 +5,7 @@ A strategy is a generator: it yields events and returns its answer. `engine.py` 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, Self
@@ -341,19 +341,19 @@ def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
 
 
 def resolve_options(
-    strategy: Strategy, ask: AskSettings, origins: Mapping[str, str], *, model_threshold: Setting | None
+    strategy: Strategy, ask: AskSettings, origins: Mapping[str, str], *, measured: Sequence[Setting] = ()
 ) -> tuple[Options, tuple[Setting, ...]]:
     """Lay the user's values over the strategy's, and say where each came from.
 
-    `model_threshold` is the threshold measured for the answer model; it stands between the two.
+    What was `measured` for the answer model stands between the two.
 
     Raises:
         ConfigError: more worked examples are wanted than there are.
     """
     given: dict[str, object] = {}
     origin_of: dict[str, str] = {}
-    if model_threshold is not None:
-        given["threshold"], origin_of["threshold"] = model_threshold.value, model_threshold.origin
+    for setting in measured:
+        given[setting.name], origin_of[setting.name] = setting.value, setting.origin
     for option in fields(Options):
         value = getattr(ask, option.name, None)
         if value is not None and origins.get(f"ask.{option.name}", "default") != "default":

@@ -192,6 +192,8 @@ def test_list_as_json(measured: None, placed: Path) -> None:
                     "abstain_uncertainty": None,
                     "abstain_query_score": None,
                     "verifier": None,
+                    "triggers": {},
+                    "triggers_how": "",
                 },
                 "purpose": "for tests",
             }

@@ -141,7 +141,7 @@ def test_only_what_was_written_last_ends_a_phase(retriever):
 def test_more_examples_than_there_are_are_refused(strategy, most):
     def options_with(examples):
         ask, origins = AskSettings(examples=examples), {"ask.examples": "--examples"}
-        return resolve_options(load_strategy(strategy), ask, origins, model_threshold=None)[0]
+        return resolve_options(load_strategy(strategy), ask, origins)[0]
 
     assert options_with(most).examples == most
     with pytest.raises(ConfigError) as refused:

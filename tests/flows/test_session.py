@@ -24,6 +24,7 @@ from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNot
 from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.strategies.base import load_strategy
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
 from laws import check_laws
@@ -68,6 +69,20 @@ def test_the_measured_threshold_is_used_and_its_origin_told(opened: Open):
     row = next(row for row in session.settings if row.name == "threshold")
     assert (row.value, row.origin) == (threshold, "measured for this model")
     assert session.warnings == ()
+
+
+@pytest.mark.parametrize("method", ["etc", "dragin", "flare"])
+def test_the_measured_trigger_is_used_in_the_form_that_it_was_measured_in(opened: Open, method: str):
+    def row(**flags: object) -> tuple[object, str]:
+        session = opened(ask__strategy=method, **flags)
+        return next((row.value, row.origin) for row in session.settings if row.name == "trigger")
+
+    measured = find_entry(MODEL).calibration.triggers[method]
+    default = load_strategy(method).defaults
+    assert row() == (measured, "measured for this model")
+    assert row(ask__trigger=0.5)[0] == 0.5
+    other = "paper" if default.mode == "code" else "code"
+    assert row(ask__mode=other) == (default.trigger, f"default of {method}")
 
 
 def test_the_measured_odds_of_the_draft_are_told(opened: Open):

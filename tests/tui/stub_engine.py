@@ -84,7 +84,7 @@ class StubEngine:
             return
         settings = load_settings(flags=request.flags)
         strategy = load_strategy(settings.ask.strategy)
-        options, rows = resolve_options(strategy, settings.ask, settings.origins, model_threshold=MEASURED)
+        options, rows = resolve_options(strategy, settings.ask, settings.origins, measured=(MEASURED,))
         yield self._ready(request.job, strategy.name, options)
         if not isinstance(request, Prepare):
             use = Resources(

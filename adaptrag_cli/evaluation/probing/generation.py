@@ -130,7 +130,7 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
         AdaptRAGError: the model or an index cannot be used.
     """
     strategy = load_strategy(STRATEGY[plan.kind])
-    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins, model_threshold=None)
+    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins)
     load = replace(model_load_of(plan.settings), signals=True)
     with only_writer(plan.out):
         before = require_free_for_rows(plan.out, resume=resume)
