@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALTERNATIVES_SHOWN = 3
-_FINGERPRINT = 32
-"""Characters of one that are shown."""
+_FINGERPRINT = 28
+"""Characters of one that are shown: two fit a line."""
 PATH_NAMES: Mapping[PathName, str] = {
     "query": "query",
     "pseudo_context": "pseudo-context",

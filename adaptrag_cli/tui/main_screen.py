@@ -367,7 +367,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_choose(self) -> None:
-        """Choose strategy, model or index for the questions to come."""
+        """Choose strategy, model, adapter or index for the questions to come."""
         if await errands.choose(self.app, self.desk, self._launch.config_file):
             self._send(self.desk.prepare())
 
