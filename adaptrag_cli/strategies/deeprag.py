@@ -6,7 +6,8 @@ Algorithm (Guan et al., 2025, sections 3.2 and 4; METHODS 9.1, 9.2), with a hist
    "Let's search the question in Wikipedia." looks it up, D = top 3 by BM25 for q (at most 64 tokens).
 3. a = LLM(examples, h + q + D); h = h + q + D + a: what was found stays in the history. On with 1.
 After 6 steps (`--max-steps`) the answer is asked for by "So the final answer is:". It also is where the next line is
-empty or none of the two, and where it asks again what an earlier step has asked.
+empty or none of the two, and where it asks again what an earlier step has asked. Only the first line, where it is none
+of the two, is written again behind "Follow up:": small untrained models begin with the search.
 S steps, R of which look up, cost S sub-queries, S decisions, S answers and one last line: 3S+1 calls, and R searches. A
 decision writes nothing: it evaluates the line that was just written, and the answer's call finds that in the KV cache.
 
@@ -35,6 +36,7 @@ from adaptrag_cli.answers import final_answer
 from adaptrag_cli.events import Candidate, Event, QueryBuilt, WarningRaised
 from adaptrag_cli.stepwise.narrative import (
     CONTEXT,
+    FOLLOW_UP,
     INTERMEDIATE_ANSWER,
     SEARCH,
     Piece,
@@ -118,16 +120,29 @@ def tell(query: str, use: Resources) -> Generator[Event, None, Answer]:
 
 
 def _read_sub_query(telling: Telling, line: str) -> Generator[Event, None, str]:
-    """What a line asks; empty where it asks nothing, and told where it is no line of a narrative."""
+    """What a line asks; empty where it asks nothing, and told where it is no line of a narrative.
+
+    Where the first line is none, the model is made to ask something.
+    """
     piece = read_line(line)
     if piece is not None and piece.kind == "follow_up" and any(character.isalnum() for character in piece.text):
         return on_one_line(piece.text)
-    if line and (piece is None or piece.kind != "final"):
-        yield WarningRaised(
-            code="not_in_form",
-            message=f"step {telling.step + 2} asks nothing: the model wrote {shortened(line)!r}, so the steps end here",
-        )
-    return ""
+    if not line or (piece is not None and piece.kind == "final"):
+        return ""
+    then = "the steps end here" if telling.asked else "it is made to ask"
+    yield WarningRaised(
+        code="not_in_form",
+        message=f"step {telling.step + 2} asks nothing: the model wrote {shortened(line)!r}, so {then}",
+    )
+    return "" if telling.asked else (yield from _made_to_ask(telling))
+
+
+def _made_to_ask(telling: Telling) -> Generator[Event, None, str]:
+    """What the model asks behind the marker; empty where that is nothing."""
+    telling.parts.append(FOLLOW_UP)
+    asked = on_one_line((yield from telling.write("sub_query", SUB_QUERY_TOKENS)).text)
+    telling.parts.pop()
+    return asked if any(character.isalnum() for character in asked) else ""
 
 
 def _settle(telling: Telling, sub_query: str) -> Generator[Event, None, None]:

@@ -186,16 +186,39 @@ def test_a_marker_inside_a_sub_query_decides_nothing(retriever, sub_query):
     assert turns(events)[-1] == f"Follow up: {sub_query}\nIntermediate answer: Let's search it\n"
 
 
-def test_a_line_in_no_form_ends_the_steps(retriever):
-    model, events = ask(retriever, line("Edison lit the lamp, as everybody knows who has read it."), reply(" Edison."))
+def test_a_first_line_in_no_form_is_written_again_behind_the_marker(retriever):
+    _, events = ask(
+        *(retriever, line("Edison lit the lamp, as everybody knows who has read it."), line(f" {WHO}")),
+        *(line(" Edison"), final("Edison")),
+        decisions=[(WHO, KNOWS)],
+    )
     told = only(events, WarningRaised)
     assert told.code == "not_in_form"
     assert told.message == (
         "step 1 asks nothing: the model wrote 'Edison lit the lamp, as everybody knows who has re...', "
-        "so the steps end here"
+        "so it is made to ask"
     )
-    assert model.calls[-1].prompt.text.endswith("<assistant>So the final answer is:")
-    assert (model.calls[-1].max_tokens, only(events, RunFinished).answer) == (20, "Edison")
+    assert only(events, SubQueryAsked).text == WHO
+    assert turns(events) == [
+        "",
+        "Follow up:",
+        f"Follow up: {WHO}\nIntermediate answer:",
+        f"Follow up: {WHO}\nIntermediate answer: Edison\n",
+    ]
+    assert cost(events) == (5, 0)
+
+
+def test_a_later_line_in_no_form_ends_the_steps(retriever):
+    model, events = ask(
+        *(retriever, follow_up(WHO), line(" Edison"), line("Let's search the question in Wikipedia."), reply(" He.")),
+        decisions=[(WHO, KNOWS)],
+    )
+    told = only(events, WarningRaised)
+    assert told.message == (
+        'step 2 asks nothing: the model wrote "Let\'s search the question in Wikipedia.", so the steps end here'
+    )
+    assert turns(events)[-1] == f"Follow up: {WHO}\nIntermediate answer: Edison\nSo the final answer is:"
+    assert (model.calls[-1].max_tokens, only(events, RunFinished).answer) == (20, "He")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "So the final answer is:", "So the final answer is: ."])
@@ -209,7 +232,7 @@ def test_a_line_without_a_word_ends_the_steps(retriever, text):
 
 @pytest.mark.parametrize("text", ["Follow up:", "Follow up: ...", "Intermediate answer: 5"])
 def test_a_follow_up_that_asks_nothing_ends_the_steps(retriever, text):
-    _, events = ask(retriever, line(text), reply(" Edison"))
+    _, events = ask(retriever, line(text), line(" ..."), reply(" Edison"))
     assert codes(events) == ["not_in_form"]
     assert only(events, RunFinished).answer == "Edison"
 
