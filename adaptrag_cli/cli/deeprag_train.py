@@ -31,7 +31,7 @@ EXAMPLES = (
     "adaptrag deeprag train run --stage calibration --pairs all-nodes --name careful"
 )
 _TRAINING = "Training"
-_STAGES = ("imitation", "calibration")
+_STAGES = ("imitation", "calibration", "grpo")
 _OBJECTIVES = ("all", "answer-only")
 _PAIRS = ("path", "all-nodes", "sentence")
 
@@ -44,7 +44,7 @@ def train(
         str,
         typer.Option(
             metavar="|".join(_STAGES),
-            help="Imitate the cheapest right paths; then calibrate the decisions on them.",
+            help="Imitate the cheapest right paths; then calibrate the decisions on them, or (grpo) reward answers.",
             show_default=False,
             rich_help_panel=_TRAINING,
         ),
@@ -53,7 +53,7 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Adapter to begin with; calibration begins with the run's own of stage imitation.",
+            help="Adapter to begin with; the later stages begin with the run's own of stage imitation.",
             show_default=False,
             rich_help_panel=_TRAINING,
         ),
@@ -133,7 +133,8 @@ def train(
         )
         with watching_evaluation(counted="texts") as watcher:
             path, report = train(plan, watcher, resume=resume)
-        _print(path, report, as_json=as_json)
+        model = plan.base.name if plan.base.entry is not None else str(plan.base.path)
+        _print(path, report, model, as_json=as_json)
 
 
 def _base(run: Path, settings: Settings, *, is_typed: bool) -> ModelFile:
@@ -162,7 +163,7 @@ def _recipe(stage: str, learning_rate: float | None, epochs: int | None) -> Reci
     return msgspec.structs.replace(RECIPES[stage], **{key: value for key, value in typed.items() if value is not None})
 
 
-def _print(path: Path, report: TrainingReport, *, as_json: bool) -> None:
+def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> None:
     """Print what came of a training, and say what to do with it."""
     import msgspec
 
@@ -175,18 +176,19 @@ def _print(path: Path, report: TrainingReport, *, as_json: bool) -> None:
     if not report.has_learned:
         say("warning: what was held out is no likelier than before: the adapter may do harm")
     say(printable(f"wrote {path}"))
-    adapter = f'--strategy deeprag --examples 0 --model {report.base} --adapter {report.adapter} "..."'
+    adapter = f'--strategy deeprag --examples 0 --model {model} --adapter {report.adapter} "..."'
     say(printable(f"ask with it: adaptrag ask {adapter}"))
     if report.stage == "imitation":
-        say(printable(f"or go on: adaptrag deeprag train {report.run} --stage calibration"))
+        say("or go on with: adaptrag deeprag train RUN --stage calibration")
 
 
 def _print_tables(report: TrainingReport) -> None:
+    from adaptrag_cli.learning.training import LEARNED_FROM
     from adaptrag_cli.report.figure import Table
     from adaptrag_cli.report.probe_tables import Section
     from adaptrag_cli.report.terminal_form import print_sections
 
-    kind = "trajectories" if report.stage == "imitation" else "pairs"
+    kind = LEARNED_FROM[report.stage]
     facts: dict[str, Scalar] = {
         "base": report.base,
         "begun with": report.adapter_from or "nothing",
@@ -199,8 +201,9 @@ def _print_tables(report: TrainingReport) -> None:
         "steps": report.steps,
         "seconds": report.seconds,
     }
+    what = "mean reward, negative" if report.stage == "grpo" else "loss"
     rows: list[tuple[str, str, str]] = [
-        ("loss", f"{report.loss_before:.4f}", f"{report.loss_after:.4f}"),
+        (what, f"{report.loss_before:.4f}", f"{report.loss_after:.4f}"),
     ]
     if report.odds_before and report.odds_after:
         shown: tuple[tuple[str, Callable[..., float | None]], ...] = (

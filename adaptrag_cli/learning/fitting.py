@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint.safetensors"
 LOSSES = "losses.jsonl"
-_LONG = 768
+LONG = 768
 """Tokens from which inner values are computed again in place of being kept."""
 _CLIP = 1.0
 """Longest gradient."""
@@ -113,6 +113,8 @@ class Fitting(Generic[Item]):
     folder: Path
     digest: str
     """Of all that decides what is learned."""
+    before_item: Callable[[int], None] = lambda _: None
+    """Told how many items were learned from, before the next one is: a loss that draws may draw by it."""
     on_item: Callable[[int, int], None] = lambda _done, _total: None
     """Told of items that were learned from, of all that are at most."""
     on_point: Callable[[LossPoint], None] = lambda _: None
@@ -195,7 +197,8 @@ class Fitting(Generic[Item]):
         begin = at // self.recipe.accumulation * self.recipe.accumulation
         size = min(self.recipe.accumulation, count - begin)
         item = self.train[self._order(epoch)[at]]
-        save_memory(self.model, len(item) > _LONG)
+        save_memory(self.model, len(item) > LONG)
+        self.before_item(state.cursor)
         loss = self.loss(item)
         self._require_number(loss.item())
         (loss / size).backward()  # type: ignore[no-untyped-call]

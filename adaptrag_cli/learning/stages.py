@@ -12,7 +12,7 @@ nothing: it takes rates about twenty and a hundred times as high, and ends once 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -44,6 +44,7 @@ Objective = Literal["all", "answer-only"]
 RECIPES: Mapping[str, Recipe] = {
     "imitation": Recipe(learning_rate=2e-4, epochs=3),
     "calibration": Recipe(learning_rate=5e-5, epochs=2),
+    "grpo": Recipe(learning_rate=1e-4, epochs=2, weight_decay=0.0),
 }
 MIN_QUESTIONS = 4
 """That were solved: fewer cannot be parted into what is learned and what tells whether it was."""
@@ -51,14 +52,15 @@ MIN_PAIRS = 4
 REFERENCES = "references.jsonl"
 
 Item = TypeVar("Item", Example, Preference)
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parted(Generic[Item]):
+class Parted(Generic[Part]):
     """What is learned from, and what only tells how well."""
 
-    train: tuple[Item, ...]
-    held_out: tuple[Item, ...]
+    train: tuple[Part, ...]
+    held_out: tuple[Part, ...]
     too_long: int
     """Left out: texts of more tokens than the cut-off."""
 
@@ -118,12 +120,10 @@ def calibration_data(
     return parted
 
 
-def held_out_decisions(
-    trees: Sequence[Tree], trajectories: Sequence[Trajectory], tokens: TurnTokens, *, seed: int
-) -> tuple[Preference, ...]:
-    """The decisions on the cheapest right paths of held-out questions."""
+def decisions_of(trees: Sequence[Tree], questions: Collection[str], tokens: TurnTokens) -> tuple[Preference, ...]:
+    """The decisions on the cheapest right paths of some questions, each named by its user's turn."""
     made = [preference_of(pair, tokens) for tree in trees for pair in make_pairs(tree, "path")]
-    return _parted(made, _held_out(trajectories, seed)).held_out
+    return tuple(each for each in made if each.question in questions and len(each) <= CUT_OFF)
 
 
 def imitation_loss(model: Any, example: Example) -> torch.Tensor:

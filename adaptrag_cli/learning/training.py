@@ -9,7 +9,7 @@ RUN/training/<stage>/report.json              what came of it; also in the adapt
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -26,6 +26,7 @@ from adaptrag_cli.events import Record
 from adaptrag_cli.learning.examples import Example, Preference
 from adaptrag_cli.learning.export import AdapterFacts, Layout, Stage, read_layout, read_weights, write_adapter
 from adaptrag_cli.learning.fitting import Fitted, Fitting, LossPoint, Recipe
+from adaptrag_cli.learning.grpo import GroupLoss, Task, reward_data
 from adaptrag_cli.learning.lora import (
     LoraShape,
     LoraWeights,
@@ -38,7 +39,7 @@ from adaptrag_cli.learning.lora import (
 )
 from adaptrag_cli.learning.losses import BETA
 from adaptrag_cli.learning.pairs import PairsOf
-from adaptrag_cli.learning.runs import TRAJECTORIES, SynthesisManifest, read_run, read_trees
+from adaptrag_cli.learning.runs import TRAJECTORIES, SynthesisManifest, read_explored, read_run, read_trees
 from adaptrag_cli.learning.stages import (
     Calibrated,
     DecisionOdds,
@@ -48,7 +49,7 @@ from adaptrag_cli.learning.stages import (
     calibration_data,
     calibration_loss,
     decision_odds,
-    held_out_decisions,
+    decisions_of,
     imitation_data,
     imitation_loss,
     measured_fork,
@@ -58,10 +59,12 @@ from adaptrag_cli.models.adapters import AdapterFile, adapter_path, find_adapter
 from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.native import physical_cores
 from adaptrag_cli.models.stamps import partial_fingerprint
-from adaptrag_cli.models.vocabulary import open_tokens
+from adaptrag_cli.models.vocabulary import ChatTokens, open_tokens
 
 TRAINING = "training"
 REPORT = "report.json"
+Data = Parted[Example] | Parted[Preference] | Parted[Task]
+LEARNED_FROM: Mapping[Stage, str] = {"imitation": "trajectories", "calibration": "pairs", "grpo": "questions"}
 _VERSIONS = ("torch", "transformers", "peft", "gguf")
 
 
@@ -83,7 +86,7 @@ class TrainingReport(Record, frozen=True, kw_only=True):
     """`all` or `answer-only` of stage I, or whose decisions stage II compares."""
     beta: float | None
     train: int
-    """Trajectories or pairs that were learned from."""
+    """Trajectories, pairs or questions that were learned from."""
     held_out: int
     too_long: int
     """Left out."""
@@ -205,9 +208,11 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
     start = find_adapter(plan.models_dir, plan.adapter_from) if plan.adapter_from else None
     if start is not None:
         require_fit(start, plan.base)
-    with only_writer(plan.folder):
-        data, decisions = _data(plan)
-        import torch
+    import torch
+
+    with only_writer(plan.folder), open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
+        data = _data(plan, tokens)
+        decisions = decisions_of(read_trees(plan.run), {item.question for item in data.held_out}, tokens)
 
         torch.set_num_threads(physical_cores())
         watcher.note(f"loading the weights of {plan.base.name}")
@@ -217,7 +222,7 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
         layout = read_layout(plan.base.path, model)
         if start is not None:
             set_lora_weights(model, read_weights(start.path, layout))
-        stage = _StageRun(plan=plan, model=model, watcher=watcher, shape=shape, start=start)
+        stage = _StageRun(plan=plan, model=model, tokens=tokens, watcher=watcher, shape=shape)
         report = stage.run(data, decisions, device=device, resume=resume)
         _export(path, layout, lora_weights(model), report)
     return path, report
@@ -229,18 +234,11 @@ class _StageRun:
 
     plan: TrainingPlan
     model: Any
+    tokens: ChatTokens
     watcher: TrainingWatcher
     shape: LoraShape
-    start: AdapterFile | None
 
-    def run(
-        self,
-        data: Parted[Example] | Parted[Preference],
-        decisions: Sequence[Preference],
-        *,
-        device: str,
-        resume: bool,
-    ) -> TrainingReport:
+    def run(self, data: Data, decisions: Sequence[Preference], *, device: str, resume: bool) -> TrainingReport:
         plan = self.plan
         self._tell(data, decisions)
         begun = _digest(plan.base.fingerprint, plan.seed, self.shape, lora_weights(self.model))
@@ -249,7 +247,6 @@ class _StageRun:
         fitted = self._fit(data, references, begun, resume)
         self.watcher.note("measuring the decisions again")
         after = decision_odds(decisions, [measured_fork(self.model, each) for each in decisions])
-        is_imitation = plan.stage == "imitation"
         report = TrainingReport(
             stage=plan.stage,
             adapter=plan.name,
@@ -260,8 +257,8 @@ class _StageRun:
             seed=plan.seed,
             shape=self.shape,
             recipe=plan.recipe,
-            objective=plan.objective if is_imitation else plan.pairs,
-            beta=None if is_imitation else plan.beta,
+            objective={"imitation": plan.objective, "calibration": plan.pairs, "grpo": "reward"}[plan.stage],
+            beta=plan.beta if plan.stage == "calibration" else None,
             train=len(data.train),
             held_out=len(data.held_out),
             too_long=data.too_long,
@@ -279,8 +276,8 @@ class _StageRun:
         replace_durably(plan.folder / REPORT, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
         return report
 
-    def _tell(self, data: Parted[Example] | Parted[Preference], decisions: Sequence[Preference]) -> None:
-        what = "trajectories" if self.plan.stage == "imitation" else "pairs"
+    def _tell(self, data: Data, decisions: Sequence[Preference]) -> None:
+        what = LEARNED_FROM[self.plan.stage]
         left_out = f", {data.too_long} too long and left out" if data.too_long else ""
         self.watcher.note(
             f"{len(data.train)} {what} to learn from, {len(data.held_out)} held out{left_out}; "
@@ -294,12 +291,14 @@ class _StageRun:
             self.watcher.note(f"measuring {len(preferences)} {what} before the training")
         return references.compute(preferences, should_stop=self.watcher.should_stop)
 
-    def _fit(
-        self, data: Parted[Example] | Parted[Preference], references: References, begun: str, resume: bool
-    ) -> Fitted:
-        """Train on trajectories, or on pairs with what the reference gives them."""
+    def _fit(self, data: Data, references: References, begun: str, resume: bool) -> Fitted:
+        """Train on trajectories, on pairs with what the reference gives them, or on what the model itself writes."""
         if self.plan.stage == "imitation":
             return self._fitted(data.train, data.held_out, partial(imitation_loss, self.model), begun, resume)
+        if self.plan.stage == "grpo":
+            _, search = reward_data(read_explored(self.plan.run), seed=self.plan.seed)
+            drawn = GroupLoss(self.model, self.tokens, search, seed=self.plan.seed)
+            return self._fitted(data.train, data.held_out, drawn, begun, resume, before_item=drawn.before_item)
 
         def referred(items: Sequence[Any], what: str) -> list[Calibrated]:
             values = self._referred(references, items, what)
@@ -310,7 +309,13 @@ class _StageRun:
         return self._fitted(train, held_out, loss, begun, resume)
 
     def _fitted(
-        self, train: Sequence[Any], held_out: Sequence[Any], loss: Callable[[Any], Any], begun: str, resume: bool
+        self,
+        train: Sequence[Any],
+        held_out: Sequence[Any],
+        loss: Callable[[Any], Any],
+        begun: str,
+        resume: bool,
+        before_item: Callable[[int], None] = lambda _: None,
     ) -> Fitted:
         plan = self.plan
         told = _Told(self.watcher)
@@ -323,6 +328,7 @@ class _StageRun:
             seed=plan.seed,
             folder=plan.folder,
             digest=_digest(begun, plan.stage, plan.recipe, plan.beta, train, held_out),
+            before_item=before_item,
             on_item=told.item,
             on_point=told.point,
             should_stop=self.watcher.should_stop,
@@ -352,25 +358,23 @@ class _Told:
             self._last = f"step {point.step}, loss {point.loss:.4f}"
 
 
-def _data(plan: TrainingPlan) -> tuple[Parted[Example] | Parted[Preference], tuple[Preference, ...]]:
-    """What the stage learns from, and the decisions that it is measured by.
+def _data(plan: TrainingPlan, tokens: ChatTokens) -> Data:
+    """What the stage learns from.
 
     Raises:
         ConfigError: the run has not what the stage needs.
     """
+    if plan.stage == "grpo":
+        return reward_data(read_explored(plan.run), seed=plan.seed)[0]
     trajectories = read_trajectories(plan.run / TRAJECTORIES)
-    trees = read_trees(plan.run)
-    trusted = plan.base.verified
-    with open_tokens(plan.base.path, trusted=trusted) as tokens:
-        decisions = held_out_decisions(trees, trajectories, tokens, seed=plan.seed)
-        if plan.stage == "imitation":
-            return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective), decisions
-        if plan.pairs != "path" and not read_run(plan.run).whole:
-            raise ConfigError(
-                f"--pairs {plan.pairs} needs whole trees, and those of {plan.run} end at their first right path",
-                "synthesize with --whole, or take --pairs path",
-            )
-        return calibration_data(trees, trajectories, tokens, seed=plan.seed, pairs=plan.pairs), decisions
+    if plan.stage == "imitation":
+        return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective)
+    if plan.pairs != "path" and not read_run(plan.run).whole:
+        raise ConfigError(
+            f"--pairs {plan.pairs} needs whole trees, and those of {plan.run} end at their first right path",
+            "synthesize with --whole, or take --pairs path",
+        )
+    return calibration_data(read_trees(plan.run), trajectories, tokens, seed=plan.seed, pairs=plan.pairs)
 
 
 def _shape(plan: TrainingPlan, start: AdapterFile | None) -> LoraShape:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import gguf
 import msgspec
 import numpy as np
 import pytest
-import torch
 
 from adaptrag_cli.errors import ConfigError, RunCancelled
 from adaptrag_cli.learning import training
-from adaptrag_cli.learning.export import Layout, interleaved_halves, read_weights
+from adaptrag_cli.learning.export import read_weights
 from adaptrag_cli.learning.fitting import CHECKPOINT, LOSSES, Recipe
-from adaptrag_cli.learning.lora import lora_weights
-from adaptrag_cli.learning.runs import SynthesisLog, write_run
+from adaptrag_cli.learning.rollouts import Limits
 from adaptrag_cli.learning.stages import REFERENCES, References, decision_odds
 from adaptrag_cli.learning.training import REPORT, TrainingPlan, begun_with, train
 from adaptrag_cli.models.adapters import find_adapter
 from adaptrag_cli.models.files import ModelFile
-from explored_trees import explored, manifest
+from explored_trees import explored
 from tiny_learner import ByteTokens, tiny_base
+from training_runs import a_base, a_run, a_tiny_world, tiny_layout
 
-SOLVED = {f"question {number}": ("DD", "DR", "RD", "DR")[number % 4] for number in range(8)}
 RECIPE = Recipe(learning_rate=0.02, epochs=2)
 QUERY = "model.layers.0.self_attn.q_proj"
 
@@ -51,50 +49,10 @@ class Watcher:
         return len(self.advanced) >= self._stop_after
 
 
-@contextmanager
-def byte_tokens(path: Path, *, trusted: bool) -> Iterator[ByteTokens]:
-    yield ByteTokens()
-
-
-def tiny_layout(path: Path, model) -> Layout:
-    """Query rows are stored in pairs, as in a llama file."""
-    modules = list(lora_weights(model))
-    return Layout(
-        architecture="llama",
-        tensors={module: f"blk.{number}.weight" for number, module in enumerate(modules)},
-        orders={module: interleaved_halves(16, 4) for module in modules if module.endswith("q_proj")},
-    )
-
-
 @pytest.fixture(autouse=True)
 def tiny_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(training, "load_base", lambda path, *, device: tiny_base())
-    monkeypatch.setattr(training, "open_tokens", byte_tokens)
-    monkeypatch.setattr(training, "read_layout", tiny_layout)
-    monkeypatch.setattr(training, "physical_cores", lambda: 1)
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-def a_run(folder: Path, solved: dict[str, str] = SOLVED, *, whole: bool = False) -> Path:
-    folder.mkdir()
-    run = msgspec.structs.replace(manifest(*solved), model_fingerprint="sha256:base", whole=whole)
-    write_run(folder, run)
-    with closing(SynthesisLog(folder, run)) as log:
-        for question, path in solved.items():
-            log.append(explored(question, path))
-    return folder
-
-
-def a_base(folder: Path) -> ModelFile:
-    """A model file of which only the architecture is read."""
-    path = folder / "base.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
-    return ModelFile(path=path, name="base", fingerprint="sha256:base", entry=None, verified=True)
+    with a_tiny_world(monkeypatch):
+        yield
 
 
 def a_plan(tmp_path: Path, stage: str = "imitation", **changes) -> TrainingPlan:
@@ -234,3 +192,13 @@ def test_what_was_measured_once_is_not_measured_again(tmp_path: Path):
     assert odds is not None
     assert (odds.mean, odds.right, odds.answer, odds.search) == (0.5, 0.5, 2.0, -1.0)
     assert decision_odds([], []) is None
+
+
+def test_rewards_go_on_from_imitation_and_need_no_solved_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "GroupLoss", partial(training.GroupLoss, group=2, limits=Limits(max_tokens=4)))
+    a_run(tmp_path / "run", dict.fromkeys("abcde", "never"))
+    recipe = Recipe(learning_rate=0.01, epochs=1)
+    plan = a_plan(tmp_path, "grpo", adapter_from="", rank=2, recipe=recipe)
+    path, report = train(plan, Watcher(), resume=False)
+    assert (report.train, report.held_out, report.loss_before, report.odds_before) == (4, 1, 0.0, None)
+    assert find_adapter(tmp_path, path.stem).stage == "grpo"

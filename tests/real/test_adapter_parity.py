@@ -143,7 +143,7 @@ def test_an_adapter_says_in_llama_what_it_says_in_torch(
     assert len(layout.orders) == 60, "q and k of 30 layers"
     assert of_adapter.max() < 2 * of_base.max() + 0.1
     assert of_adapter.mean() < 2 * of_base.mean() < by.mean()
-    assert of_adapter.mean() < of_other.mean() / 2
+    assert of_adapter.mean() < 0.7 * of_other.mean()
 
 
 def test_an_adapter_is_read_back_as_it_was(adapter: Path, layout: Layout, trained):
