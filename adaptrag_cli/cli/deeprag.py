@@ -135,13 +135,17 @@ def synthesize(
 
 @deeprag_app.command(
     "tree",
-    epilog="Examples:\n\nadaptrag deeprag tree run\n\nadaptrag deeprag tree run 5ae0c3",
+    epilog="Examples:\n\nadaptrag deeprag tree run\n\nadaptrag deeprag tree run 5ae0c3\n\n"
+    "adaptrag deeprag tree run --tui",
 )
 def tree(
     run: Run,
     question_id: Annotated[
         str, typer.Argument(metavar="ID", help="Question whose tree is drawn.", show_default=False)
     ] = "",
+    interface: Annotated[
+        bool, typer.Option("--tui", help="Walk through the trees on a screen.", rich_help_panel=OUTPUT)
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List the questions of a run, or draw the tree of one with its chosen path marked."""
@@ -150,10 +154,34 @@ def tree(
         from adaptrag_cli.learning.runs import find_explored, read_explored, read_run
 
         manifest = read_run(run)
-        if question_id:
+        if interface and as_json:
+            raise ConfigError("a screen prints no JSON", "leave out --tui, or --json")
+        if interface:
+            _walk(run, question_id)
+        elif question_id:
             print_tree(manifest, find_explored(run, question_id), as_json=as_json)
         else:
             print_questions(run, manifest, read_explored(run), as_json=as_json)
+
+
+def _walk(run: Path, question_id: str) -> None:
+    """Show the trees on a screen, that of a named question first.
+
+    Raises:
+        ConfigError: nothing was explored yet, there is no such question, or no screen can be drawn.
+    """
+    from adaptrag_cli.cli.tui import require_terminal
+    from adaptrag_cli.learning.runs import find_explored, read_explored, read_run
+
+    explored = read_explored(run)
+    if not explored:
+        raise ConfigError(f"{run} holds no tree yet", "go on with: adaptrag deeprag synthesize --resume")
+    keys = [each.key for each in explored]
+    first = keys.index(find_explored(run, question_id).key) if question_id else 0
+    require_terminal(f"use: adaptrag deeprag tree {run} ID")
+    from adaptrag_cli.tui.trees_app import TreesApp
+
+    TreesApp(read_run(run), explored, first).run()
 
 
 deeprag_app.command("train", epilog=deeprag_train.EXAMPLES)(deeprag_train.train)

@@ -131,7 +131,7 @@ def tui(
         query = valid_unicode(question).strip()
         if trace is not None and query:
             raise ConfigError("a recorded trace answers no question", "leave out QUESTION, or --trace")
-        _check_terminal()
+        require_terminal("use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v")
         events = _read(trace) if trace is not None else ()
 
         from adaptrag_cli.tui.app import AdaptRAGApp
@@ -145,13 +145,12 @@ def _read(path: Path) -> tuple[AnyEvent, ...]:
     return tuple(read_trace(path))
 
 
-def _check_terminal() -> None:
+def require_terminal(remedy: str) -> None:
     """Refuse where no screen can be drawn.
 
     Raises:
         ConfigError: this is no terminal, or a dumb one.
     """
-    remedy = "use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v"
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # textual draws on stderr
         raise ConfigError("the terminal interface needs a terminal, and this is none", remedy)
     if os.environ.get("TERM") in {"dumb", "unknown"}:

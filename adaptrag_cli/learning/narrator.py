@@ -32,6 +32,7 @@ from adaptrag_cli.stepwise.narrative import (
 )
 from adaptrag_cli.strategies.base import Options
 from adaptrag_cli.strategies.telling import STEP_ANSWER_TOKENS, SUB_QUERY_TOKENS
+from adaptrag_cli.words import words
 
 _LINE_END = ("\n",)
 _TELLS_NOTHING = re.compile(
@@ -77,7 +78,7 @@ class ModelNarrator:
         if steps and self._ends(question, written):
             return ""
         asked = self._write(self._line(self._teacher, question, f"{written}{FOLLOW_UP}", SUB_QUERY_TOKENS))
-        return asked if any(map(str.isalnum, asked)) else ""
+        return asked if len(words(asked)) > 1 else ""  # "No" asks nothing
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
         """Both answers, decoded together; passages that do not fit are left out, the last ranked first."""

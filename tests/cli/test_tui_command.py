@@ -30,7 +30,7 @@ def launched(monkeypatch: pytest.MonkeyPatch):
 
         def run(self) -> None: ...
 
-    monkeypatch.setattr(command, "_check_terminal", lambda: None)
+    monkeypatch.setattr(command, "require_terminal", lambda remedy: None)
     monkeypatch.setattr(application, "AdaptRAGApp", Kept)
     return launches
 
@@ -56,7 +56,7 @@ def test_a_dumb_terminal_is_refused(monkeypatch: pytest.MonkeyPatch, term: str):
     for stream in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"adaptrag_cli.cli.tui.sys.{stream}.isatty", lambda: True, raising=False)
     with pytest.raises(command.ConfigError, match="cannot draw a screen"):
-        command._check_terminal()
+        command.require_terminal("use something else")
 
 
 def test_what_is_typed_reaches_the_application(launched):

@@ -62,7 +62,7 @@ def test_it_is_over_where_the_final_answer_is_likelier(narrator, models):
     assert written(models[1]) == [f"{TOLD}{FINAL_ANSWER_IS}"]
 
 
-@pytest.mark.parametrize("line", ["", " ?", " ..."])
+@pytest.mark.parametrize("line", ["", " ?", " ... ?", " No"])
 def test_what_asks_nothing_is_no_sub_query(narrator, models, line: str):
     models[1].then(reply(line))
     assert narrator.sub_query(QUERY, ()) == ""
