@@ -5,7 +5,7 @@ asks for it. When one text needs its next token, the waiting tokens of all other
 give is kept until they ask. Whoever takes a token of each text in turn therefore has them all decoded as one batch,
 without threads. On the CPU kernels this was measured on, batches of two and three give bit for bit the numbers of
 one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`). With an adapter no batch does: its float weights go
-through other kernels (`tests/real/test_adapters.py`), so where numbers are to be equal its texts are decoded apart.
+through other kernels (`tests/real/test_llama_adapters.py`), so where numbers are to be equal its texts are decoded apart.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from adapters import write_header
 from adaptrag_cli.calibration import Calibrated, calibration_path, write_calibration
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import AdaptRAGError, ConfigError, ModelError, ModelNotFound, UnknownName
+from adaptrag_cli.evaluation.plan import parse_grid
+from adaptrag_cli.identity import flags_of, name_with
 from adaptrag_cli.models.adapters import (
     AdapterFile,
     adapter_path,
@@ -371,3 +373,16 @@ def test_the_setting_comes_from_file_variable_and_flag(tmp_path: Path) -> None:
 def test_a_missing_model_is_told_before_its_adapter(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound):
         locate_adapted(MODEL, "nowhere", tmp_path)
+
+
+def test_a_grid_compares_a_model_without_and_with_adapters() -> None:
+    cells = parse_grid(["adapter=none,one,two"])
+    assert [cell.name for cell in cells] == ["adapter=none", "adapter=one", "adapter=two"]
+    settings = load_settings(environ={"ADAPTRAG_MODELS_ADAPTER": "set"})
+    assert [cell.settings(settings).models.adapter for cell in cells] == [None, "one", "two"]
+
+
+def test_what_is_typed_for_a_name() -> None:
+    assert flags_of(name_with("m.gguf", "mine")) == "--model m.gguf --adapter mine"
+    assert flags_of("m") == "--model m"
+    assert flags_of("a + b.gguf") == "--model a + b.gguf"
