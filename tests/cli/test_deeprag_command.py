@@ -203,6 +203,26 @@ def test_what_a_model_wrote_cannot_reach_the_terminal(world: World):
     assert "D from memory: \\x1b[31m[bold]x" in deeprag("tree", "run", "q1").stdout
 
 
+def test_a_screen_opens_at_the_named_question(world: World, monkeypatch: pytest.MonkeyPatch):
+    synthesize(world)
+    opened = []
+
+    class Kept:
+        def __init__(self, manifest, explored, first) -> None:
+            opened.append((manifest.model, len(explored), explored[first].question_id))
+
+        def run(self) -> None: ...
+
+    monkeypatch.setattr("adaptrag_cli.tui.trees_app.TreesApp", Kept)
+    refused = deeprag("tree", "run", "q4", "--tui")
+    assert (refused.exit_code, opened) == (2, [])
+    assert "needs a terminal, and this is none (use: adaptrag deeprag tree run ID)" in refused.stderr
+    monkeypatch.setattr("adaptrag_cli.cli.tui.require_terminal", lambda remedy: None)
+    assert deeprag("tree", "run", "q4", "--tui").exit_code == 0
+    assert opened == [(MODEL, 6, "q4")]
+    assert "a screen prints no JSON" in deeprag("tree", "run", "--tui", "--json").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
