@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from contextlib import closing
 from pathlib import Path
 
@@ -82,6 +84,54 @@ def test_a_kill_costs_the_question_in_progress_alone(tmp_path: Path, cut: int):
     (tmp_path / TRAJECTORIES).write_bytes(trajectories[: len(trajectories) - cut])  # killed before its trajectory
     SynthesisLog(tmp_path, run).close()
     assert (tmp_path / TRAJECTORIES).read_bytes() == trajectories
+
+
+def go_on(folder: Path) -> None:
+    """Explore what is not there yet, as `synthesize` does."""
+    run = manifest("a", "lost", "b")
+    folder.mkdir(exist_ok=True)
+    if not (folder / "manifest.json").exists():
+        write_run(folder, run)
+    with closing(SynthesisLog(folder, run)) as log:
+        for question, right in (("a", "DR"), ("lost", "never"), ("b", "DD")):
+            if ("set", question) not in log.done:
+                log.append(explored(question, right))
+
+
+def killed_at(step: int, folder: Path) -> bool:
+    """Go on in a fork of this process that dies by SIGKILL before its n-th flush or rename; whether it came so far."""
+    child = os.fork()
+    if not child:
+        done = 0
+
+        def counted(original):
+            def call(*arguments, **keywords):
+                nonlocal done
+                done += 1
+                if done == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return original(*arguments, **keywords)
+
+            return call
+
+        try:
+            os.fsync, os.replace = counted(os.fsync), counted(os.replace)
+            go_on(folder)
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
+def test_killed_at_any_step_it_goes_on_to_the_same_files(tmp_path: Path):
+    go_on(tmp_path / "whole")
+    kills = 0
+    while killed_at(kills + 1, folder := tmp_path / f"killed{kills}"):
+        kills += 1
+        go_on(folder)
+        for name in ("manifest.json", TREES, TRAJECTORIES):
+            assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), f"{name} after {kills}"
+    assert kills >= 5 + 3  # a flush of each tree and of two trajectories, and the two files that are replaced whole
 
 
 def test_other_settings_are_refused_and_named(tmp_path: Path):
