@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adaptrag_cli.learning.fitting import Recipe
     from adaptrag_cli.learning.pairs import PairsOf
     from adaptrag_cli.learning.stages import Objective
-    from adaptrag_cli.learning.training import TrainingReport
+    from adaptrag_cli.learning.training_report import TrainingReport
     from adaptrag_cli.models.files import ModelFile
 
 EXAMPLES = (
@@ -111,7 +111,8 @@ def train(
                 raise ConfigError(f"{flag} {value!r} is not known", " or ".join(known))
         from adaptrag_cli.cli.eval_progress import watching_evaluation
         from adaptrag_cli.learning.lora import require_training_packages
-        from adaptrag_cli.learning.training import TrainingPlan, begun_with, train
+        from adaptrag_cli.learning.training import TrainingPlan, train
+        from adaptrag_cli.learning.training_report import begun_with
         from adaptrag_cli.session import models_dir_of
 
         require_training_packages()
@@ -183,7 +184,7 @@ def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> 
 
 
 def _print_tables(report: TrainingReport) -> None:
-    from adaptrag_cli.learning.training import LEARNED_FROM
+    from adaptrag_cli.learning.training_report import LEARNED_FROM
     from adaptrag_cli.report.figure import Table
     from adaptrag_cli.report.probe_tables import Section
     from adaptrag_cli.report.terminal_form import print_sections

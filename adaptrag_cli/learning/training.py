@@ -9,7 +9,7 @@ RUN/training/<stage>/report.json              what came of it; also in the adapt
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,7 +22,6 @@ import msgspec
 from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.resume import only_writer
-from adaptrag_cli.events import Record
 from adaptrag_cli.learning.examples import Example, Preference
 from adaptrag_cli.learning.export import AdapterFacts, Layout, Stage, read_layout, read_weights, write_adapter
 from adaptrag_cli.learning.fitting import Fitted, Fitting, LossPoint, Recipe
@@ -42,7 +41,6 @@ from adaptrag_cli.learning.pairs import PairsOf
 from adaptrag_cli.learning.runs import TRAJECTORIES, SynthesisManifest, read_explored, read_run, read_trees
 from adaptrag_cli.learning.stages import (
     Calibrated,
-    DecisionOdds,
     Objective,
     Parted,
     References,
@@ -54,6 +52,7 @@ from adaptrag_cli.learning.stages import (
     imitation_loss,
     measured_fork,
 )
+from adaptrag_cli.learning.training_report import LEARNED_FROM, REPORT, TRAINING, TrainingReport
 from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.adapters import AdapterFile, adapter_path, find_adapter, require_fit
 from adaptrag_cli.models.files import ModelFile
@@ -61,52 +60,8 @@ from adaptrag_cli.models.native import physical_cores
 from adaptrag_cli.models.stamps import partial_fingerprint
 from adaptrag_cli.models.vocabulary import ChatTokens, open_tokens
 
-TRAINING = "training"
-REPORT = "report.json"
 Data = Parted[Example] | Parted[Preference] | Parted[Task]
-LEARNED_FROM: Mapping[Stage, str] = {"imitation": "trajectories", "calibration": "pairs", "grpo": "questions"}
 _VERSIONS = ("torch", "transformers", "peft", "gguf")
-
-
-class TrainingReport(Record, frozen=True, kw_only=True):
-    """What an adapter was trained on, how, and what came of it."""
-
-    stage: Stage
-    adapter: str
-    run: str
-    """Name of the folder."""
-    base: str
-    base_fingerprint: str
-    adapter_from: str
-    """Adapter that it began with; empty for none."""
-    seed: int
-    shape: LoraShape
-    recipe: Recipe
-    objective: str
-    """`all` or `answer-only` of stage I, or whose decisions stage II compares."""
-    beta: float | None
-    train: int
-    """Trajectories, pairs or questions that were learned from."""
-    held_out: int
-    too_long: int
-    """Left out."""
-    steps: int
-    epochs: int
-    best_epoch: int
-    """Whose weights these are."""
-    loss_before: float
-    """Of what was held out."""
-    loss_after: float
-    odds_before: DecisionOdds | None
-    odds_after: DecisionOdds | None
-    seconds: float
-    device: str
-    versions: dict[str, str]
-
-    @property
-    def has_learned(self) -> bool:
-        """Whether what was held out is likelier than before."""
-        return self.loss_after < self.loss_before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,37 +100,6 @@ class TrainingWatcher(Protocol):
     def advance(self, what: str) -> None: ...
 
     def should_stop(self) -> bool: ...
-
-
-def begun_with(run: Path, stage: Stage) -> str:
-    """The adapter that a stage begins with where none is named: none, or what stage imitation has made of the run.
-
-    Raises:
-        ConfigError: stage imitation was not trained.
-    """
-    if stage == "imitation":
-        return ""
-    try:
-        return read_report(run, "imitation").adapter
-    except OSError as error:
-        raise ConfigError(
-            f"stage {stage} goes on from stage imitation, which was not trained on {run}",
-            f"first: adaptrag deeprag train {run} --stage imitation; or name an adapter with --adapter-from",
-        ) from error
-
-
-def read_report(run: Path, stage: Stage) -> TrainingReport:
-    """What came of a stage of a run.
-
-    Raises:
-        OSError: it was not trained.
-        ConfigError: the report is broken.
-    """
-    path = run / TRAINING / stage / REPORT
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=TrainingReport)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} is no report of a training: {error}", "train the stage again") from error
 
 
 def require_base(base: ModelFile, manifest: SynthesisManifest, run: Path) -> None:
@@ -224,6 +148,8 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
             set_lora_weights(model, read_weights(start.path, layout))
         stage = _StageRun(plan=plan, model=model, tokens=tokens, watcher=watcher, shape=shape)
         report = stage.run(data, decisions, device=device, resume=resume)
+        if path.exists():
+            watcher.note(f"the earlier adapter {plan.name!r} is replaced")
         _export(path, layout, lora_weights(model), report)
     return path, report
 

@@ -17,7 +17,8 @@ from adaptrag_cli.learning.export import read_weights
 from adaptrag_cli.learning.fitting import CHECKPOINT, LOSSES, Recipe
 from adaptrag_cli.learning.rollouts import Limits
 from adaptrag_cli.learning.stages import REFERENCES, References, decision_odds
-from adaptrag_cli.learning.training import REPORT, TrainingPlan, begun_with, train
+from adaptrag_cli.learning.training import TrainingPlan, train
+from adaptrag_cli.learning.training_report import REPORT, TrainingReport, begun_with
 from adaptrag_cli.models.adapters import find_adapter
 from adaptrag_cli.models.files import ModelFile
 from explored_trees import explored
@@ -88,7 +89,7 @@ def test_both_stages_one_after_the_other(tmp_path: Path):
 
     found = find_adapter(tmp_path, "run-imitation")
     assert (found.base_name, found.base_fingerprint, found.stage) == ("base", "sha256:base", "imitation")
-    assert msgspec.convert(found.report, type=training.TrainingReport) == first
+    assert msgspec.convert(found.report, type=TrainingReport) == first
 
     assert begun_with(tmp_path / "run", "calibration") == "run-imitation"
     _, second = train(a_plan(tmp_path, "calibration"), Watcher(), resume=False)
