@@ -143,11 +143,10 @@ def _figure_sections(manifest: SynthesisManifest, figures: RunFigures) -> tuple[
     share = percent(figures.solved / figures.explored) if figures.explored else ""
     explored = f"{figures.explored} of {figures.asked} questions were explored"
     notes = [
-        f"{figures.solved} of {figures.explored} solved ({share} %)"
-        if figures.explored
-        else "nothing was explored yet",
-        f"{figures.several} of the {figures.solved} paths have two or more steps and a look-up",
+        f"{figures.solved} of {figures.explored} solved ({share} %)" if figures.explored else "nothing was explored yet"
     ]
+    if figures.solved:
+        notes.append(f"{figures.several} of the {figures.solved} paths have two or more steps and a look-up")
     if figures.explored < figures.asked:
         notes.insert(0, f"{explored}; go on with --resume")
     if figures.cut:
