@@ -122,8 +122,9 @@ def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
     golds = f"gold: {' | '.join(explored.golds)}"
     calls = explored.tree.calls
     cost = (
-        f"{len(explored.tree.nodes)} nodes; {calls.sub_queries} sub-queries, {calls.direct_answers} answers from "
-        f"memory, {calls.retrieved_answers} from documents, {calls.finals} final answers; {explored.seconds:.0f} s"
+        f"nodes: {len(explored.tree.nodes)}, sub-queries: {calls.sub_queries}, answers from memory: "
+        f"{calls.direct_answers}, from documents: {calls.retrieved_answers}, final: {calls.finals}; "
+        f"{explored.seconds:.0f} s"
     )
     if chosen is not None:
         return [f"{_CHOSEN} the {_WHICH[manifest.paths]} right path: {path_told(chosen)}", golds, cost]
