@@ -268,7 +268,7 @@ class _Told:
     def __init__(self, watcher: TrainingWatcher) -> None:
         self._watcher = watcher
         self._is_begun = False
-        self._last = ""
+        self._last = "first step"
 
     def item(self, done: int, total: int) -> None:
         if not self._is_begun:
