@@ -4,8 +4,8 @@ Greedy decoding knows a text's next token as soon as the one before is measured,
 asks for it. When one text needs its next token, the waiting tokens of all others are evaluated with it, and what they
 give is kept until they ask. Whoever takes a token of each text in turn therefore has them all decoded as one batch,
 without threads. On the CPU kernels this was measured on, batches of two and three give bit for bit the numbers of
-one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`). With an adapter no batch does, for its float weights go
-through other kernels; so where numbers are to be equal its texts are decoded apart (`test_llama_adapters.py`).
+one-by-one, larger ones do not (`tests/real/test_llama_lanes.py`). With an adapter no batch does, for its float weights
+go through other kernels; so where numbers are to be equal its texts are decoded apart (`test_llama_adapters.py`).
 """
 
 from __future__ import annotations
