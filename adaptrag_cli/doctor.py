@@ -16,7 +16,8 @@ from typing import Literal
 from adaptrag_cli import __version__
 from adaptrag_cli.config import Settings, load_settings
 from adaptrag_cli.errors import AdaptRAGError, ExitCode, ModelError
-from adaptrag_cli.session import ModelLoad, index_dir_of, load_model, model_load_of, models_dir_of
+from adaptrag_cli.session.plan import ModelLoad, index_dir_of, model_load_of, models_dir_of
+from adaptrag_cli.session.session import load_model
 
 Status = Literal["ok", "warn", "fail"]
 DISTRIBUTION = "adaptrag-cli"

@@ -13,7 +13,7 @@ import pytest
 from adaptrag_cli.index.store import Freshness
 from adaptrag_cli.models.base import Prompt
 from adaptrag_cli.models.catalogue import find_entry
-from adaptrag_cli.session import OpenIndex
+from adaptrag_cli.session.indexes import OpenIndex
 from fakes import Reply, ScriptedModel, reply
 from lamp import lamp_retriever
 from probe_rows import half_right

@@ -179,7 +179,7 @@ def _query(argument: str) -> str:
 
 
 def _ask(query: str, settings: Settings, trace: Path | None, view: RunView) -> None:
-    from adaptrag_cli.session import open_session
+    from adaptrag_cli.session.session import open_session
 
     with ExitStack() as stack:
         writer = stack.enter_context(TraceWriter(trace)) if trace else None

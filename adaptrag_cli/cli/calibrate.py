@@ -128,7 +128,7 @@ def _calibrate(wanted: _Wanted, settings: Settings, data: list[Path]) -> None:
     from adaptrag_cli.calibration import calibration_path, read_calibration
     from adaptrag_cli.evaluation.calibrate import ALPHA_STRATEGIES, STRATEGIES, require_enough
     from adaptrag_cli.evaluation.plan import CellPlan, Plan, sampled, with_unique_names
-    from adaptrag_cli.session import models_dir_of, plan_session
+    from adaptrag_cli.session.plan import models_dir_of, plan_session
 
     session_plan = plan_session(replace(settings, ask=replace(settings.ask, strategy="dtr")))
     encoder: str | None = None
@@ -273,7 +273,7 @@ def _written(settings: Settings, wanted: _Wanted) -> QuestionSet:
 
 def _forget(settings: Settings) -> None:
     from adaptrag_cli.calibration import calibration_path
-    from adaptrag_cli.session import model_load_of, models_dir_of
+    from adaptrag_cli.session.plan import model_load_of, models_dir_of
 
     model = model_load_of(settings).file.name
     path = calibration_path(models_dir_of(settings), model)

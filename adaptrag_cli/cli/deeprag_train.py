@@ -113,7 +113,7 @@ def train(
         from adaptrag_cli.learning.lora import require_training_packages
         from adaptrag_cli.learning.training import TrainingPlan, train
         from adaptrag_cli.learning.training_report import begun_with
-        from adaptrag_cli.session import models_dir_of
+        from adaptrag_cli.session.plan import models_dir_of
 
         require_training_packages()
         settings = settings_typed(ctx)
@@ -142,7 +142,7 @@ def _base(run: Path, settings: Settings, *, is_typed: bool) -> ModelFile:
     """The model to train: the one that has explored, found by its name where none is typed."""
     from adaptrag_cli.learning.runs import read_run
     from adaptrag_cli.models.files import locate_model
-    from adaptrag_cli.session import models_dir_of
+    from adaptrag_cli.session.plan import models_dir_of
 
     explored = read_run(run).model.partition(" + ")[0]
     return locate_model(settings.models.answer if is_typed else explored, models_dir_of(settings))
@@ -207,16 +207,16 @@ def _print_tables(report: TrainingReport) -> None:
         (what, f"{report.loss_before:.4f}", f"{report.loss_after:.4f}"),
     ]
     if report.odds_before and report.odds_after:
-        shown: tuple[tuple[str, Callable[..., float | None]], ...] = (
-            ("log-odds of the right path's decisions", lambda odds: odds.mean),
-            ("- where it looks up", lambda odds: odds.search),
-            ("- where it answers from memory", lambda odds: odds.answer),
-            ("decisions that are the likelier one", lambda odds: odds.right),
+        shown: tuple[tuple[str, str, Callable[..., float | None]], ...] = (
+            ("log-odds of the right path's decisions", "+.3f", lambda odds: odds.mean),
+            ("- where it looks up", "+.3f", lambda odds: odds.search),
+            ("- where it answers from memory", "+.3f", lambda odds: odds.answer),
+            ("decisions that are the likelier one", ".0%", lambda odds: odds.right),
         )
-        for label, read in shown:
+        for label, form, read in shown:
             before, after = read(report.odds_before), read(report.odds_after)
             if before is not None and after is not None:
-                rows.append((label, f"{before:+.3f}", f"{after:+.3f}"))
+                rows.append((label, f"{before:{form}}", f"{after:{form}}"))
     decisions = report.odds_after.pairs if report.odds_after else 0
     parts = (
         Section(title="Training", table=Table(columns=("", "value"), rows=tuple(facts.items()))),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adaptrag_cli.demo.tour import Case, Row
     from adaptrag_cli.index.build import IndexReport
     from adaptrag_cli.run_summary import RunSummary
-    from adaptrag_cli.session import Session
+    from adaptrag_cli.session.session import Session
 
 _LABEL_WIDTH = 12
 _MAX_WIDTH = 100
@@ -75,7 +75,7 @@ def _set_up(settings: Settings) -> IndexReport:
 
 def _show_tour(settings: Settings, report: IndexReport) -> None:
     from adaptrag_cli.demo.tour import CASES, OWN_FOLDER, SCORES, tell
-    from adaptrag_cli.session import open_session
+    from adaptrag_cli.session.session import open_session
 
     with ExitStack() as stack:
         status = stack.enter_context(closing(RunView(sys.stdout, sys.stderr)))

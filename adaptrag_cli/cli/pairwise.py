@@ -30,7 +30,8 @@ def judge_runs(first: str, second: str, settings: Settings, *, as_json: bool) ->
     """
     (ours, our_label), (theirs, their_label) = _open(first), _open(second)
     pairs = pairs_to_judge(ours, our_label, theirs, their_label)
-    from adaptrag_cli.session import load_model, model_load_of
+    from adaptrag_cli.session.plan import model_load_of
+    from adaptrag_cli.session.session import load_model
 
     model = load_model(model_load_of(settings), say)
     try:

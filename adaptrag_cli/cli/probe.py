@@ -204,7 +204,7 @@ def _train(wanted: _Wanted, settings: Settings, data: list[str]) -> Path:
     from adaptrag_cli.evaluation.probing.split import require_questions
     from adaptrag_cli.evaluation.probing.train import train_prober
     from adaptrag_cli.probing.files import prober_path, write_prober
-    from adaptrag_cli.session import model_load_of, models_dir_of
+    from adaptrag_cli.session.plan import model_load_of, models_dir_of
 
     model = model_load_of(settings).file.name
     name = wanted.name or (model if wanted.kind == "answer" else f"{model}-question")
@@ -302,7 +302,7 @@ def _recipe(name: str, learning_rate: float | None, batch: int | None, epochs: i
 
 
 def _models_dir(models_dir: Path | None, config: Path | None) -> Path:
-    from adaptrag_cli.session import models_dir_of
+    from adaptrag_cli.session.plan import models_dir_of
 
     return models_dir_of(load_settings(flags={"models.dir": models_dir}, config_file=config))
 

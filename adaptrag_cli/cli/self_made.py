@@ -36,7 +36,7 @@ class SelfMade:
 def with_index(settings: Settings) -> tuple[Settings, str]:
     """Name the index that will be asked, and tell its encoder."""
     from adaptrag_cli.index.home import choose_index, open_index
-    from adaptrag_cli.session import index_dir_of
+    from adaptrag_cli.session.plan import index_dir_of
 
     index_dir = index_dir_of(settings)
     name = choose_index(index_dir, settings.index.name)
@@ -67,7 +67,9 @@ def self_made_questions(settings: Settings, wanted: SelfMade) -> QuestionSet:
 def _write(settings: Settings, path: Path, wanted: SelfMade) -> None:
     from adaptrag_cli.cli.interrupt import cancelling_on_interrupt
     from adaptrag_cli.evaluation.question_writing import QuestionLog, Written, write_questions
-    from adaptrag_cli.session import load_model, model_load_of, models_dir_of, open_index_for
+    from adaptrag_cli.session.indexes import open_index_for
+    from adaptrag_cli.session.plan import model_load_of, models_dir_of
+    from adaptrag_cli.session.session import load_model
 
     wanted.require_enough(wanted.limit)
     retriever = open_index_for(settings, models_dir_of(settings)).retriever

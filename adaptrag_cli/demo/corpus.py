@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, UnknownName
-from adaptrag_cli.session import index_dir_of, models_dir_of
+from adaptrag_cli.session.plan import index_dir_of, models_dir_of
 
 if TYPE_CHECKING:
     from adaptrag_cli.index.build import BuildProgress, IndexReport

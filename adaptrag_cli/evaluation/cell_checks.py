@@ -10,7 +10,9 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.calibrate import MIN_QUESTIONS
 from adaptrag_cli.evaluation.questions import QuestionSet
 from adaptrag_cli.models.files import ModelFile
-from adaptrag_cli.session import OpenIndex, Plan, encoder_warnings
+from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.session.measured import encoder_warnings
+from adaptrag_cli.session.plan import Plan
 from adaptrag_cli.strategies.base import unused_flags
 from adaptrag_cli.strategies.labels import labels_of_another_model, read_labels
 from adaptrag_cli.strategies.routers import log_popularity

@@ -22,7 +22,8 @@ from adaptrag_cli.index.home import index_names, open_index
 from adaptrag_cli.index.local import LocalStore
 from adaptrag_cli.models.base import Encoder
 from adaptrag_cli.models.encoder import load_encoder
-from adaptrag_cli.session import OpenIndex, index_dir_of, models_dir_of, open_index_for
+from adaptrag_cli.session.indexes import OpenIndex, open_index_for
+from adaptrag_cli.session.plan import index_dir_of, models_dir_of
 
 OURS = ".questions.jsonl"
 CORPUS = ".corpus.jsonl"

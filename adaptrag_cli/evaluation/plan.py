@@ -13,7 +13,7 @@ from adaptrag_cli.evaluation.questions import QuestionSet
 from adaptrag_cli.evaluation.results import StrategySpec
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
-from adaptrag_cli.session import plan_session
+from adaptrag_cli.session.plan import plan_session
 from adaptrag_cli.strategies.base import load_strategy, probed_states
 from adaptrag_cli.strategies.table import strategy_names
 

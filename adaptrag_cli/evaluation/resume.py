@@ -20,7 +20,7 @@ from adaptrag_cli.disk import only_process
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.plan import Plan, settings_of
 from adaptrag_cli.evaluation.results import MANIFEST, Cell, Manifest, SetInfo, read_manifest
-from adaptrag_cli.session import plan_session
+from adaptrag_cli.session.plan import plan_session
 
 _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
 

@@ -58,16 +58,11 @@ from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.session import (
-    ModelLoad,
-    OpenIndex,
-    encoder_warnings,
-    load_model,
-    load_models,
-    plan_session,
-    resources_of,
-)
-from adaptrag_cli.session import Plan as SessionPlan
+from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.session.measured import encoder_warnings
+from adaptrag_cli.session.plan import ModelLoad, plan_session
+from adaptrag_cli.session.plan import Plan as SessionPlan
+from adaptrag_cli.session.session import load_model, load_models, resources_of
 from adaptrag_cli.strategies.base import Resources
 
 _SHARED_FAILURES = frozenset({"ConfigError", "UnknownName", "MissingCapability"})

@@ -29,7 +29,9 @@ from adaptrag_cli.learning.runs import Explored, SynthesisLog, SynthesisManifest
 from adaptrag_cli.learning.tree import Limits, Paths, explore
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.session import ModelLoad, OpenIndex, load_models, model_load_of
+from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.session.plan import ModelLoad, model_load_of
+from adaptrag_cli.session.session import load_models
 from adaptrag_cli.stepwise.narrative import worked_examples
 from adaptrag_cli.strategies.base import Options, load_strategy, resolve_options
 

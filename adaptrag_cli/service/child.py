@@ -36,7 +36,7 @@ from adaptrag_cli.service.protocol import (
     encode_message,
     failed,
 )
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.base import Reuse
 
 _CANCEL_AGAIN_S = 0.05

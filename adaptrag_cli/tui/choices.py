@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adaptrag_cli.config import NO_ADAPTER, load_settings
-from adaptrag_cli.session import index_dir_of, models_dir_of
+from adaptrag_cli.session.plan import index_dir_of, models_dir_of
 from adaptrag_cli.strategies.base import load_strategy
 from adaptrag_cli.strategies.table import strategy_names
 from adaptrag_cli.tui.record import Flags

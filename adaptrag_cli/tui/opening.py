@@ -9,7 +9,7 @@ from adaptrag_cli.errors import AdaptRAGError, IndexStale
 from adaptrag_cli.events import Candidate, RankedChunk, RunStarted
 from adaptrag_cli.index.document_text import DocumentText, read_document
 from adaptrag_cli.index.home import open_index
-from adaptrag_cli.session import index_dir_of
+from adaptrag_cli.session.plan import index_dir_of
 from adaptrag_cli.tui.record import Flags
 
 

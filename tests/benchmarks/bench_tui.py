@@ -52,7 +52,7 @@ class Stopwatch:
 def ask(question: str, flags: dict[str, str], watch: Stopwatch) -> None:
     """As `adaptrag ask QUESTION` does."""
     from adaptrag_cli.render import RunView
-    from adaptrag_cli.session import open_session
+    from adaptrag_cli.session.session import open_session
 
     with closing(open_session(load_settings(flags=flags))) as session, closing(RunView(sys.stdout, sys.stderr)) as view:
         for event in session.ask(question):

@@ -23,7 +23,7 @@ from adaptrag_cli.config import load_settings
 from adaptrag_cli.events import Candidate, SentenceCited
 from adaptrag_cli.retrieval import FoundChunk
 from adaptrag_cli.selection import angles
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.answering import answer_from_chunks
 from adaptrag_cli.strategies.steps import candidate
 from adaptrag_cli.words import STOP_WORDS, folded, words

@@ -43,7 +43,8 @@ from adaptrag_cli.index.store import Store
 from adaptrag_cli.models.base import Generation, Token
 from adaptrag_cli.models.encoder import load_encoder
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.session import Session, models_dir_of, open_session
+from adaptrag_cli.session.plan import models_dir_of
+from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.base import Reuse, load_strategy
 from adaptrag_cli.strategies.steps import write_pseudo_context
 

@@ -12,5 +12,5 @@ from recorded import CommandLine, RecordedSession
 def command_line(monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A command line that answers with a skipped run, until a test changes `session.events`."""
     line = CommandLine(session=RecordedSession(traces.skipped()))
-    monkeypatch.setattr("adaptrag_cli.session.open_session", line.open_session)
+    monkeypatch.setattr("adaptrag_cli.session.session.open_session", line.open_session)
     return line

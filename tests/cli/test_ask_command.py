@@ -14,7 +14,7 @@ import pytest
 import traces
 from adaptrag_cli.errors import ConfigError, IndexNotFound, ModelNotFound
 from adaptrag_cli.events import PromptBuilt, RunFailed
-from adaptrag_cli.session import Session
+from adaptrag_cli.session.session import Session
 from adaptrag_cli.strategies.base import Options, Resources, load_strategy
 from adaptrag_cli.trace import read_trace
 from fakes import ScriptedModel
@@ -191,7 +191,7 @@ def test_a_programming_error_keeps_its_traceback(command_line):
 PREPARE = """
 import sys
 sys.path[:0] = {paths!r}
-import adaptrag_cli.session, traces
+import adaptrag_cli.session.session, traces
 from recorded import CommandLine, RecordedSession
 import adaptrag_cli.cli.app as app
 """
@@ -222,7 +222,8 @@ session.model = session
 def start(code: str, *words: str, **options: object) -> subprocess.Popen[str]:
     paths = [str(ROOT), str(ROOT / "tests")]
     run = (
-        f"adaptrag_cli.session.open_session = CommandLine(session).open_session\nsys.argv = {['adaptrag', *words]!r}\n"
+        "adaptrag_cli.session.session.open_session = CommandLine(session).open_session\n"
+        f"sys.argv = {['adaptrag', *words]!r}\n"
         "app.main()\n"
     )
     return subprocess.Popen(

@@ -20,7 +20,7 @@ from adaptrag_cli.evaluation.results import RunData, read_run
 from adaptrag_cli.evaluation.verifier import BOTH
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.models.files import locate_model
-from adaptrag_cli.session import plan_session
+from adaptrag_cli.session.plan import plan_session
 from fakes import ScriptedModel
 from lamp import ANGLES, lamp_retriever
 from plane import PlaneEncoder
@@ -189,7 +189,7 @@ class Lamp:
         self.model = ScriptedModel()
         encoder = PlaneEncoder(folder / "encoder", ANGLES)
         monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: encoder)
-        monkeypatch.setattr("adaptrag_cli.session.load_model", lambda *_: self.model)
+        monkeypatch.setattr("adaptrag_cli.session.session.load_model", lambda *_: self.model)
         monkeypatch.setattr("adaptrag_cli.evaluation.question_writing.write_questions", self.write)
         monkeypatch.setenv("ADAPTRAG_INDEX_DIR", str(folder / "indexes"))
         self._count = count

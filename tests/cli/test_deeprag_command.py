@@ -15,7 +15,7 @@ from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, read_run
 from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.base import LabelScores, Prompt
 from adaptrag_cli.models.catalogue import find_entry
-from adaptrag_cli.session import OpenIndex
+from adaptrag_cli.session.indexes import OpenIndex
 from fakes import Reply, ScriptedModel, reply
 from lamp import lamp_retriever
 

@@ -74,7 +74,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
         return session
 
     monkeypatch.setattr("adaptrag_cli.models.download.ensure_models", ensure_models)
-    monkeypatch.setattr("adaptrag_cli.session.open_session", open_session)
+    monkeypatch.setattr("adaptrag_cli.session.session.open_session", open_session)
     encoder = HashEncoder(tmp_path / "encoder", max_length=256)
     monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda name, models_dir, **prefixes: encoder)
     return line

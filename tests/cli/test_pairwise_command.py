@@ -24,8 +24,8 @@ def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         log.append(msgspec.structs.replace(result, cell="top_k=5", prediction="the same"))
     log.close()
     judge = ScriptedModel().labels("Answer 1:", {"1": -1.0, "2": -2.0, "0": -0.1})
-    monkeypatch.setattr("adaptrag_cli.session.model_load_of", lambda _: None)
-    monkeypatch.setattr("adaptrag_cli.session.load_model", lambda *_: judge)
+    monkeypatch.setattr("adaptrag_cli.session.plan.model_load_of", lambda _: None)
+    monkeypatch.setattr("adaptrag_cli.session.session.load_model", lambda *_: judge)
     return folder
 
 

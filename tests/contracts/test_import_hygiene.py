@@ -80,7 +80,7 @@ def test_a_command_that_needs_no_model_imports_nothing_heavy(words: tuple[str, .
 
 
 def test_the_engine_loads_no_backend_and_no_front_end(tmp_path: Path) -> None:
-    loaded = modules_after("import adaptrag_cli.engine, adaptrag_cli.session", tmp_path)
+    loaded = modules_after("import adaptrag_cli.engine, adaptrag_cli.session.session", tmp_path)
     assert loaded & (HEAVY | FRONT_END) == set()
 
 

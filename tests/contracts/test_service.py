@@ -43,7 +43,7 @@ from adaptrag_cli.service.protocol import (
     Told,
     encode_message,
 )
-from adaptrag_cli.session import open_session
+from adaptrag_cli.session.session import open_session
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model
 from laws import check_laws
 from plane import PlaneEncoder, plane_index

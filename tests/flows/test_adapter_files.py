@@ -30,7 +30,8 @@ from adaptrag_cli.models.adapters import (
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.models.files import locate_model
 from adaptrag_cli.models.gguf_header import MAX_BYTES, read_metadata, read_value
-from adaptrag_cli.session import Session, model_load_of, open_session, plan_session
+from adaptrag_cli.session.plan import model_load_of, plan_session
+from adaptrag_cli.session.session import Session, open_session
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, unsure_model
 from plane import PlaneEncoder, plane_index

@@ -12,7 +12,7 @@ from adaptrag_cli.errors import ConfigError, ModelError
 from adaptrag_cli.events import ProbeMeasured, RunFinished
 from adaptrag_cli.models.files import locate_model
 from adaptrag_cli.probing.files import prober_path, write_prober
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, QUERY
 from plane import PlaneEncoder, plane_index

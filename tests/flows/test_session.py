@@ -23,7 +23,7 @@ from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
 from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted
 from adaptrag_cli.models.catalogue import find_entry
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.base import load_strategy
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model

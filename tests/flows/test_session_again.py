@@ -14,7 +14,7 @@ from adaptrag_cli.errors import AdaptRAGError, ModelError
 from adaptrag_cli.events import ChunksSelected, RunFinished, RunStarted
 from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.models.catalogue import find_entry
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.base import Reuse
 from fakes import ScriptedModel
 from lamp import ANGLES, DOCUMENTS, QUERY, unsure_model

@@ -17,7 +17,7 @@ from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.models.encoder import load_encoder
 from adaptrag_cli.service.client import EngineProcess
 from adaptrag_cli.service.protocol import AnyReply, Ask, Cancel, Ended, Told
-from adaptrag_cli.session import open_session
+from adaptrag_cli.session.session import open_session
 from laws import check_laws
 
 pytestmark = pytest.mark.small_model

@@ -25,7 +25,7 @@ from adaptrag_cli.events import (
 )
 from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.models.encoder import load_encoder
-from adaptrag_cli.session import Session, open_session
+from adaptrag_cli.session.session import Session, open_session
 from laws import check_laws
 
 pytestmark = pytest.mark.small_model

@@ -46,7 +46,9 @@ from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.probing.layers import default_layers
 from adaptrag_cli.probing.prober import ProberKind
 from adaptrag_cli.retrieval import Retriever
-from adaptrag_cli.session import ModelLoad, OpenIndex, load_models, model_load_of
+from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.session.plan import ModelLoad, model_load_of
+from adaptrag_cli.session.session import load_models
 from adaptrag_cli.strategies.base import Options, Resources, Strategy, load_strategy, resolve_options
 from adaptrag_cli.strategies.rationales import question_states, write_rationale
 from adaptrag_cli.strategies.steps import draft_answer
