@@ -51,7 +51,7 @@ class TreesScreen(Screen[None]):
         &.-narrow #questions { display: none; }
     }
     """
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-narrow"), (90, "-broad")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (90, "-broad")]  # noqa: RUF012 (the base declares it for instances)
 
     def __init__(self, manifest: SynthesisManifest, explored: Sequence[Explored], first: int = 0) -> None:
         super().__init__()
