@@ -115,7 +115,7 @@ def require_base(base: ModelFile, manifest: SynthesisManifest, run: Path) -> Non
     if not same:
         raise ConfigError(
             f"{run} was explored with {manifest.model}, and {base.name} is another file",
-            f"--model {manifest.model}; if it is the same file: adaptrag models verify",
+            f"--model {parted(manifest.model)[0]}; if it is the same file: adaptrag models verify",
         )
 
 
