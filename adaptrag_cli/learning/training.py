@@ -22,6 +22,7 @@ import msgspec
 from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.resume import only_writer
+from adaptrag_cli.identity import parted
 from adaptrag_cli.learning.examples import Example, Preference
 from adaptrag_cli.learning.export import AdapterFacts, Layout, Stage, read_layout, read_weights, write_adapter
 from adaptrag_cli.learning.fitting import Fitted, Fitting, LossPoint, Recipe
