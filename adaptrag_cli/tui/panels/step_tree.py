@@ -134,8 +134,13 @@ class StepTree(OptionList):
         self._told = drawn
         self.highlighted = min(at or 0, len(drawn) - 1) if drawn else None
         if not at:  # nobody has moved in the list
-            to_end = self._run.finished is None
-            self.call_after_refresh(self.scroll_end if to_end else self.scroll_home, animate=False)
+            self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        """Show the end of what is being told, and the beginning of what has been told."""
+        is_over = self._run is None or self._run.finished is not None
+        # At once: a scroll that is put off once more may come behind a later one.
+        (self.scroll_home if is_over else self.scroll_end)(animate=False, immediate=True)
 
     def on_resize(self, event: events.Resize) -> None:
         self.draw()
