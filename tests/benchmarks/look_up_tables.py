@@ -2,21 +2,23 @@
 
     python tests/benchmarks/look_up_tables.py RUN... > tests/benchmarks/look-ups.md
 
-All sets together come first. Differences are taken from `cot-retrieve`, question by question; intervals hold 95 %:
-Wilson's for scores that are 0 or 1, bootstraps over questions for the others. p-values are corrected by Holm for the
-number of strategies. Queries are counted from the traces, by what chose their words.
+Runs of one model and the same strategies that ask other sets are one table. All sets together come first. Differences
+are taken from `cot-retrieve`, question by question. Intervals hold 95 %: Wilson's for scores that are 0 or 1, bootstraps
+over questions for the others. p-values are corrected by Holm for the number of strategies. Queries are counted from
+the traces, by what chose their words.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
 from strategy_tables import difference, print_table, share, shares
 
-from adaptrag_cli.evaluation.results import RunData, read_run
+from adaptrag_cli.evaluation.results import Result, RunData, SetInfo, read_run
 from adaptrag_cli.evaluation.retrieval_timing import TimingRow, timing_rows
 from adaptrag_cli.evaluation.statistics import Interval
 from adaptrag_cli.evaluation.summary import StrategyRow, summarise
@@ -34,12 +36,36 @@ QUERIES = ("strategy", "what chose the words of its queries")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    for line in lines_of([read_run(folder) for folder in parser.parse_args().runs]):
+    for line in lines_of(joined(read_run(folder) for folder in parser.parse_args().runs)):
         print_panel(line, pooled(line.run), ALL_SETS)
         for name in line.sets if len(line.sets) > 1 else ():
             print_panel(line, line.run, name)
         print(f"### {line.name}: queries\n")
         print_table(QUERIES, ((f"`{label}`", queries_in_words(line, label)) for label in line.answers))
+
+
+def joined(runs: Iterable[RunData]) -> list[RunData]:
+    """One run for all that differ in nothing but their sets; of a set that two of them ask, the first counts."""
+    alike: dict[tuple[object, ...], list[RunData]] = {}
+    for run in runs:
+        cells = tuple((cell.name, cell.model_fingerprint, cell.encoder) for cell in run.manifest.cells)
+        labels = tuple(spec.label for spec in run.manifest.strategies)
+        alike.setdefault((cells, labels), []).append(run)
+    return [together(parts) for parts in alike.values()]
+
+
+def together(parts: Sequence[RunData]) -> RunData:
+    """The first run with the sets and answers of the others, whose traces are named by their whole path."""
+    sets: dict[str, SetInfo] = {}
+    results: dict[tuple[str, str, str, str], Result] = {}
+    for part in parts:
+        for info in part.manifest.sets:
+            sets.setdefault(info.name, info)
+        for result in part.results:
+            trace = str(Path(part.folder).resolve() / result.trace)
+            results.setdefault(result.key, msgspec.structs.replace(result, trace=trace))
+    manifest = msgspec.structs.replace(parts[0].manifest, sets=tuple(sets.values()))
+    return msgspec.structs.replace(parts[0], manifest=manifest, results=tuple(results.values()))
 
 
 def print_panel(line: Line, run: RunData, panel: str) -> None:
