@@ -12,11 +12,13 @@ import msgspec
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.cache import EvaluationCache
 from adaptrag_cli.evaluation.results import RunData, require_comparable
+from adaptrag_cli.report.adapter_charts import adapter_figures
 from adaptrag_cli.report.answer_charts import answer_figures
 from adaptrag_cli.report.chunk_charts import chunk_figures
 from adaptrag_cli.report.figure import Figure
 from adaptrag_cli.report.lines import Line, lines_of
 from adaptrag_cli.report.projection import Projection, project_line
+from adaptrag_cli.report.step_charts import step_figures
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.report.uncertainty_charts import uncertainty_figures
 from adaptrag_cli.report.writing_charts import writing_figures
@@ -55,6 +57,8 @@ def build_report(runs: Sequence[RunData], *, seed: int = 0) -> Report:
             *chunk_figures(lines, projections, no_vectors=no_vectors),
             *answer_figures(lines, seed=seed),
             *writing_figures(lines, seed=seed),
+            *step_figures(lines),
+            *adapter_figures(lines, seed=seed),
         ),
     )
 

@@ -91,6 +91,15 @@ def absent(name: str, title: str, source: str, missing: str) -> Figure:
     return Figure(name=name, title=title, source=source, missing=missing)
 
 
+def missing_by_reason(figures: Sequence[Figure]) -> dict[str, list[str]]:
+    """Titles and sources of the figures that cannot be drawn, by what they need."""
+    found: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.missing:
+            found.setdefault(figure.missing, []).append(f"{figure.title} ({figure.source})")
+    return found
+
+
 def percent(share: float | None) -> str:
     """A share as `45.0`, or nothing."""
     return "" if share is None else f"{100 * share:.1f}"

@@ -15,7 +15,7 @@ from adaptrag_cli.events import Scalar
 from adaptrag_cli.html_figures import Child, element, table
 from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.drawing import drawn
-from adaptrag_cli.report.figure import Figure, Table
+from adaptrag_cli.report.figure import Figure, Table, missing_by_reason
 from adaptrag_cli.report.lines import Line
 from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
@@ -37,7 +37,7 @@ def report_page(report: Report) -> str:
         contents([("measured", "What was measured"), ("strategies", "Strategies")], report.figures),
         section("measured", "What was measured", *_measured(report)),
         section("strategies", "Strategies", *_strategies(report)),
-        section("figures", "Figures", *(part for figure in report.figures for part in figure_parts(figure))),
+        figures_section(report.figures),
     )
     versions = ", ".join(dict.fromkeys(run.manifest.adaptrag_version for run in report.runs))
     return standalone_page(title, main, f"Made from runs of adaptrag-cli {versions}.")
@@ -228,12 +228,19 @@ def _cell(value: Scalar) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def figure_parts(figure: Figure) -> Iterator[Element]:
+def figures_section(figures: Sequence[Figure]) -> Element:
+    """The figures that there are, then the reasons of those that there are not."""
+    drawn_ones = (part for figure in figures if not figure.missing for part in _figure_parts(figure))
+    missing = [
+        element("p", f"{'; '.join(titles)}: {reason}.", class_="missing")
+        for reason, titles in missing_by_reason(figures).items()
+    ]
+    return section("figures", "Figures", *drawn_ones, *((element("h3", "Not here"), *missing) if missing else ()))
+
+
+def _figure_parts(figure: Figure) -> Iterator[Element]:
     """A figure with its caption, its data and its table."""
     heading = element("h3", figure.title, " ", element("span", f"({figure.source})", class_="note"))
-    if figure.missing:
-        yield element("figure", heading, element("p", f"Not here: {figure.missing}.", class_="missing"), id=figure.name)
-        return
     caption = element(
         "figcaption", element("p", figure.reading), *(element("p", note, class_="note") for note in figure.notes)
     )

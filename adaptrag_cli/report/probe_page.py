@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from adaptrag_cli import __version__
 from adaptrag_cli.html_figures import element, note
 from adaptrag_cli.report.figure import Figure
-from adaptrag_cli.report.page import captioned, contents, figure_parts, section, standalone_page
+from adaptrag_cli.report.page import captioned, contents, figures_section, section, standalone_page
 from adaptrag_cli.report.probe_tables import Section
 
 
@@ -21,6 +21,6 @@ def probe_page(title: str, parts: Sequence[Section], figures: Sequence[Figure]) 
         element("h1", title),
         contents([("prober", "The prober")], figures),
         section("prober", "The prober", *tables),
-        section("figures", "Figures", *(piece for figure in figures for piece in figure_parts(figure))),
+        figures_section(figures),
     )
     return standalone_page(title, main, f"Made by adaptrag-cli {__version__}.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.cases import Case
-from adaptrag_cli.report.figure import Figure, Series, Table
+from adaptrag_cli.report.figure import Figure, Series, Table, missing_by_reason
 from adaptrag_cli.report.lines import Line, lines_of
 from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.probe_tables import Section
@@ -47,8 +47,7 @@ def print_report(report: Report, stream: TextIO) -> None:
     text = io.StringIO()
     console = _console(text, stream)
     _print_tables(report.lines, report.tables, console)
-    for figure in report.figures:
-        _print_figure(figure, console)
+    _print_figures(report.figures, console)
     _flush(text, stream)
 
 
@@ -71,8 +70,7 @@ def print_sections(title: str, parts: Sequence[Section], figures: Sequence[Figur
         _print_table(console, part.table)
         for note in part.notes:
             _say(console, note, indent=2)
-    for figure in figures:
-        _print_figure(figure, console)
+    _print_figures(figures, console)
     _flush(text, stream)
 
 
@@ -193,11 +191,21 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
         _say(console, verdict_on_timing, indent=2)
 
 
+def _print_figures(figures: Sequence[Figure], console: Console) -> None:
+    """Those that there are, then the reasons of those that there are not."""
+    for figure in figures:
+        if not figure.missing:
+            _print_figure(figure, console)
+    missing = missing_by_reason(figures)
+    if missing:
+        _head(console, "Not here")
+    for reason, titles in missing.items():
+        _say(console, f"{'; '.join(titles)}:", indent=2)
+        _say(console, reason, indent=4)
+
+
 def _print_figure(figure: Figure, console: Console) -> None:
     _head(console, f"{figure.title} ({figure.source})")
-    if figure.missing:
-        _say(console, f"not here: {figure.missing}", indent=2)
-        return
     _say(console, figure.reading, indent=2)
     for note in figure.notes:
         _say(console, note, indent=2)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from adaptrag_cli.evaluation.statistics import Interval
-from adaptrag_cli.report.figure import Axis, Dash, Figure, Series, Table, absent, interval, ordinals, percent
+from adaptrag_cli.report.curves import curves
+from adaptrag_cli.report.figure import Axis, Figure, Series, Table, absent, interval, percent
 from adaptrag_cli.report.first_triggers import FirstFirings, first_firings, mean_entropies
 from adaptrag_cli.report.lines import Line, panels_of
 from adaptrag_cli.report.notes import INTERVALS
@@ -39,8 +39,8 @@ def _answers_by_trigger(lines: Sequence[Line], points: Sequence[SweepPoint]) -> 
         y=Axis(title="EM and F1", scale="percent"),
         panels=panels_of(lines),
         series=(
-            *_curves(points, "EM", lambda point: point.em, "solid"),
-            *_curves(points, "F1", lambda point: point.f1, "dash"),
+            *curves(points, "EM", at=_trigger, value=lambda p: p.em, words=_fires, dash="solid"),
+            *curves(points, "F1", at=_trigger, value=lambda p: p.f1, words=_fires, dash="dash"),
         ),
         data=_sweep_table(points),
         brief=_brief_sweep_table(points, panels_of(lines)[0]),
@@ -60,7 +60,7 @@ def _look_ups_by_trigger(lines: Sequence[Line], points: Sequence[SweepPoint]) ->
         x=Axis(title="trigger"),
         y=Axis(title="look-ups a question"),
         panels=panels_of(lines),
-        series=_curves(points, "", lambda point: point.look_ups, "solid"),
+        series=curves(points, "", at=_trigger, value=lambda p: p.look_ups, words=_fires, dash="solid"),
         data=_sweep_table(points),
         brief=Table(
             columns=("method", "trigger", "look-ups", "fired", "degenerate"),
@@ -79,33 +79,12 @@ def _look_ups_by_trigger(lines: Sequence[Line], points: Sequence[SweepPoint]) ->
     )
 
 
-def _curves(
-    points: Sequence[SweepPoint], what: str, value_of: Callable[[SweepPoint], Interval | None], dash: Dash
-) -> tuple[Series, ...]:
-    colours = ordinals([point.method for point in points])
-    curves = dict.fromkeys((point.panel, point.method) for point in points)
-    made = []
-    for panel, method in curves:
-        own = [point for point in points if (point.panel, point.method) == (panel, method)]
-        known = [(point, value) for point in own if (value := value_of(point)) is not None]
-        made.append(
-            Series(
-                panel=panel,
-                name=f"{method}: {what}" if what else method,
-                x=tuple(point.trigger for point, _ in known),
-                y=tuple(value.mean for _, value in known),
-                low=tuple(value.low for _, value in known),
-                high=tuple(value.high for _, value in known),
-                mark="linked",
-                colour=colours[method],
-                dash=dash,
-                words=tuple(
-                    point.verdict or f"fires on {interval(point.fired)} % of {point.questions} questions"
-                    for point, _ in known
-                ),
-            )
-        )
-    return tuple(made)
+def _trigger(point: SweepPoint) -> float:
+    return point.trigger
+
+
+def _fires(point: SweepPoint) -> str:
+    return point.verdict or f"fires on {interval(point.fired)} % of {point.questions} questions"
 
 
 def _verdicts(points: Sequence[SweepPoint]) -> tuple[str, ...]:

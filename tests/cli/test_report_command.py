@@ -69,7 +69,7 @@ def test_json_holds_tables_and_the_data_of_figures() -> None:
     document = json.loads(done.stdout)
     assert [row["strategy"] for row in document["tables"][0]["strategies"]] == ["never", "always", "dtr"]
     figures = {figure["name"]: figure for figure in document["figures"]}
-    assert len(figures) == 17
+    assert len(figures) == 22
     assert figures["threshold"]["data"]["columns"][:3] == ["line", "set", "threshold"]
     assert len(figures["threshold"]["data"]["rows"]) == 17
     assert figures["cost-em"]["missing"] == ""
