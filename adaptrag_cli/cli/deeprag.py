@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from adaptrag_cli.cli import deeprag_train
+from adaptrag_cli.cli import deeprag_show, deeprag_train
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.option_groups import SYNTHESIZED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT
@@ -185,3 +185,4 @@ def _walk(run: Path, question_id: str) -> None:
 
 
 deeprag_app.command("train", epilog=deeprag_train.EXAMPLES)(deeprag_train.train)
+deeprag_app.command("show", epilog=deeprag_show.EXAMPLES)(deeprag_show.show)

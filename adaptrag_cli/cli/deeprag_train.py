@@ -15,10 +15,7 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from adaptrag_cli.config import Settings
-    from adaptrag_cli.events import Scalar
     from adaptrag_cli.learning.export import Stage
     from adaptrag_cli.learning.fitting import Recipe
     from adaptrag_cli.learning.pairs import PairsOf
@@ -173,7 +170,11 @@ def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> 
     if as_json:
         print(json_text({"format": 1, "file": str(path), **msgspec.to_builtins(report)}))
     else:
-        _print_tables(report)
+        from adaptrag_cli.report.terminal_form import print_sections
+        from adaptrag_cli.report.training_tables import training_sections
+
+        title = f"{report.adapter}: stage {report.stage} on {report.run}"
+        print_sections(title, training_sections(report), (), sys.stdout)
     if not report.has_learned:
         say("warning: what was held out is no likelier than before: the adapter may do harm")
     say(printable(f"wrote {path}"))
@@ -181,49 +182,3 @@ def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> 
     say(printable(f"ask with it: adaptrag ask {adapter}"))
     if report.stage == "imitation":
         say("or go on with: adaptrag deeprag train RUN --stage calibration")
-
-
-def _print_tables(report: TrainingReport) -> None:
-    from adaptrag_cli.learning.training_report import LEARNED_FROM
-    from adaptrag_cli.report.figure import Table
-    from adaptrag_cli.report.probe_tables import Section
-    from adaptrag_cli.report.terminal_form import print_sections
-
-    kind = LEARNED_FROM[report.stage]
-    facts: dict[str, Scalar] = {
-        "base": report.base,
-        "begun with": report.adapter_from or "nothing",
-        f"{kind} learned from": report.train,
-        f"{kind} held out": report.held_out,
-        "too long, left out": report.too_long,
-        "rank": report.shape.rank,
-        "learning rate": report.recipe.learning_rate,
-        "epochs (best)": f"{report.epochs} ({report.best_epoch})",
-        "steps": report.steps,
-        "seconds": report.seconds,
-    }
-    what = "mean reward, negative" if report.stage == "grpo" else "loss"
-    rows: list[tuple[str, str, str]] = [
-        (what, f"{report.loss_before:.4f}", f"{report.loss_after:.4f}"),
-    ]
-    if report.odds_before and report.odds_after:
-        shown: tuple[tuple[str, str, Callable[..., float | None]], ...] = (
-            ("log-odds of the right path's decisions", "+.3f", lambda odds: odds.mean),
-            ("- where it looks up", "+.3f", lambda odds: odds.search),
-            ("- where it answers from memory", "+.3f", lambda odds: odds.answer),
-            ("decisions that are the likelier one", ".0%", lambda odds: odds.right),
-        )
-        for label, form, read in shown:
-            before, after = read(report.odds_before), read(report.odds_after)
-            if before is not None and after is not None:
-                rows.append((label, f"{before:{form}}", f"{after:{form}}"))
-    decisions = report.odds_after.pairs if report.odds_after else 0
-    parts = (
-        Section(title="Training", table=Table(columns=("", "value"), rows=tuple(facts.items()))),
-        Section(
-            title="What was held out",
-            table=Table(columns=("", "before", "after"), rows=tuple(rows)),
-            notes=(f"{decisions} decisions of held-out questions; log-odds in nats.",),
-        ),
-    )
-    print_sections(f"{report.adapter}: stage {report.stage} on {report.run}", parts, (), sys.stdout)

@@ -14,28 +14,15 @@ from adaptrag_cli.learning.run_figures import RunFigures, run_figures
 from adaptrag_cli.learning.runs import Explored, SynthesisManifest
 from adaptrag_cli.learning.tree import choose_path
 from adaptrag_cli.render import json_text
-from adaptrag_cli.report.figure import Table, percent
-from adaptrag_cli.report.probe_tables import Section
+from adaptrag_cli.report.figure import Table
+from adaptrag_cli.report.sections import Section
 from adaptrag_cli.report.terminal_form import print_drawing, print_sections
+from adaptrag_cli.report.training_tables import exploration_sections
 
 FORMAT = 1
 _CHOSEN = "*"
 _SHOWN = 44
 """Characters of a question in the list."""
-_CALLS = {
-    "sub_queries": "sub-queries",
-    "direct_answers": "answers from memory",
-    "retrievals": "look-ups",
-    "retrieved_answers": "answers from documents",
-    "finals": "final answers",
-}
-_NODES = {
-    "asked": "asked on",
-    "right": "right",
-    "wrong": "wrong",
-    "pruned": "without an answer",
-    "open": "not explored",
-}
 
 
 def print_synthesis(
@@ -46,7 +33,7 @@ def print_synthesis(
     if as_json:
         print(json_text({"format": FORMAT, "run": str(run), **_facts(manifest, figures)}))
     else:
-        print_sections(_title(run, manifest), _figure_sections(manifest, figures), (), sys.stdout)
+        print_sections(_title(run, manifest), exploration_sections(manifest, figures), (), sys.stdout)
     return figures
 
 
@@ -64,7 +51,7 @@ def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[E
         rows.append((each.question_id, *solved, len(each.tree.nodes), _shortened(each.tree.question)))
     table = Table(columns=("question", "solved", "path", "look-ups", "nodes", ""), rows=tuple(rows))
     note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} QUESTION."
-    parts = (Section(title="Questions", table=table, notes=(note,)), *_figure_sections(manifest, figures))
+    parts = (Section(title="Questions", table=table, notes=(note,)), *exploration_sections(manifest, figures))
     print_sections(_title(run, manifest), parts, (), sys.stdout)
 
 
@@ -138,41 +125,6 @@ _WHICH = {"cheapest": "cheapest", "most": "most searching", "random": "chosen"}
 def _title(run: Path, manifest: SynthesisManifest) -> str:
     taught = f", taught by {manifest.teacher}" if manifest.teacher != manifest.model else ""
     return f"{run}: trees of {manifest.model}{taught}, {manifest.paths} right paths"
-
-
-def _figure_sections(manifest: SynthesisManifest, figures: RunFigures) -> tuple[Section, ...]:
-    share = percent(figures.solved / figures.explored) if figures.explored else ""
-    explored = f"{figures.explored} of {figures.asked} questions were explored"
-    notes = [
-        f"{figures.solved} of {figures.explored} solved ({share} %)" if figures.explored else "nothing was explored yet"
-    ]
-    if figures.solved:
-        notes.append(f"{figures.several} of the {figures.solved} paths have two or more steps and a look-up")
-    if figures.explored < figures.asked:
-        notes.insert(0, f"{explored}; go on with --resume")
-    if figures.cut:
-        notes.append(f"{figures.cut} trees reached the cap of {manifest.max_expansions} expansions unsolved")
-    if figures.repeated:
-        notes.append(f"{figures.repeated} nodes asked the same again and were finished there")
-    if figures.used_up:
-        notes.append(f"{figures.used_up} nodes had used up their {manifest.max_steps} steps and were finished there")
-    most = max([*figures.steps, *figures.retrievals], default=-1)
-    lengths = tuple(
-        (number, figures.steps.get(number, 0), figures.retrievals.get(number, 0)) for number in range(most + 1)
-    )
-    work = (
-        *((told, figures.calls.get(name, 0)) for name, told in _CALLS.items()),
-        *((f"nodes {told}", figures.nodes[name]) for name, told in _NODES.items() if name in figures.nodes),
-        ("seconds", round(figures.seconds)),
-    )
-    return (
-        Section(
-            title="Right paths",
-            table=Table(columns=("number", "steps", "look-ups"), rows=lengths),
-            notes=tuple(f"{note}." for note in notes),
-        ),
-        Section(title="What it took", table=Table(columns=("", "number"), rows=work)),
-    )
 
 
 def _facts(manifest: SynthesisManifest, figures: RunFigures) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from adaptrag_cli.probing.prober import parameter_count
 from adaptrag_cli.render import json_text
 from adaptrag_cli.report.figure import Table, percent
 from adaptrag_cli.report.probe_figures import probe_figures
-from adaptrag_cli.report.probe_tables import Section, sections
+from adaptrag_cli.report.probe_tables import sections
+from adaptrag_cli.report.sections import Section, sections_page
 
 FORMAT = 1
 
@@ -43,11 +44,9 @@ def prober_page(file: ProberFile) -> str:
     Raises:
         ModelError: its file does not say how it was trained.
     """
-    from adaptrag_cli.report.probe_page import probe_page
-
     outcome, made = _measured(file)
-    return probe_page(
-        _title(file, outcome), sections(file.info, outcome, made, file.size), probe_figures(outcome, made)
+    return sections_page(
+        _title(file, outcome), "The prober", sections(file.info, outcome, made, file.size), probe_figures(outcome, made)
     )
 
 

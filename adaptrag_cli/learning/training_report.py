@@ -10,7 +10,7 @@ import msgspec
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Record
 from adaptrag_cli.learning.export import Stage
-from adaptrag_cli.learning.fitting import Recipe
+from adaptrag_cli.learning.fitting import LOSSES, LossPoint, Recipe
 from adaptrag_cli.learning.lora import LoraShape
 from adaptrag_cli.learning.stages import DecisionOdds
 
@@ -89,3 +89,31 @@ def read_report(run: Path, stage: Stage) -> TrainingReport:
         return msgspec.json.decode(path.read_bytes(), type=TrainingReport)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path} is no report of a training: {error}", "train the stage again") from error
+
+
+def reports_of(run: Path) -> dict[Stage, TrainingReport]:
+    """What came of every stage of a run that is done, in their order.
+
+    Raises:
+        ConfigError: a report is broken.
+    """
+    done = (stage for stage in LEARNED_FROM if (run / TRAINING / stage / REPORT).exists())
+    return {stage: read_report(run, stage) for stage in done}
+
+
+def stages_begun(run: Path) -> tuple[Stage, ...]:
+    """The stages of which a run holds a loss curve, in the order in which they follow each other."""
+    return tuple(stage for stage in LEARNED_FROM if (run / TRAINING / stage / LOSSES).exists())
+
+
+def read_losses(run: Path, stage: Stage) -> tuple[LossPoint, ...]:
+    """The loss curve of a stage so far; a line that a kill has cut off is left out.
+
+    Raises:
+        ConfigError: another line is broken.
+    """
+    path = run / TRAINING / stage / LOSSES
+    try:
+        return tuple(msgspec.json.decode(line, type=LossPoint) for line in path.read_bytes().split(b"\n")[:-1] if line)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path} is no loss curve: {error}", "train the stage again") from error

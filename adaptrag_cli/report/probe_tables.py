@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from adaptrag_cli.evaluation.probing.assess import TOGETHER, Assessment
 from adaptrag_cli.evaluation.probing.measures import Quality
@@ -12,6 +11,7 @@ from adaptrag_cli.evaluation.statistics import Interval, Paired
 from adaptrag_cli.identity import shortened
 from adaptrag_cli.probing.prober import ProberInfo, parameter_count
 from adaptrag_cli.report.figure import Table, interval, percent
+from adaptrag_cli.report.sections import Section
 
 _MEBIBYTE = 1024 * 1024
 SPLIT_NOTE = (
@@ -22,15 +22,6 @@ ANSWERS_NOTE = (
     "Answers: where the prober says retrieve, the text that was written with passages stands, and is not probed again; "
     "all held-out questions count. ACC: a gold answer stands in the text"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A table with what is to be said of it."""
-
-    title: str
-    table: Table
-    notes: tuple[str, ...] = ()
 
 
 def sections(info: ProberInfo, outcome: Outcome, made: Assessment, size: int) -> tuple[Section, ...]:

@@ -14,7 +14,6 @@ from adaptrag_cli.report.cases import Case
 from adaptrag_cli.report.figure import Figure, Series, Table, missing_by_reason
 from adaptrag_cli.report.lines import Line, lines_of
 from adaptrag_cli.report.notes import INTERVALS, line_notes
-from adaptrag_cli.report.probe_tables import Section
 from adaptrag_cli.report.rows import (
     brief_answer_rows,
     brief_cost_rows,
@@ -25,6 +24,7 @@ from adaptrag_cli.report.rows import (
     type_rows,
     verdict,
 )
+from adaptrag_cli.report.sections import Section
 from adaptrag_cli.report.step_rows import STEPS_NOTE, SUB_QUERIES_NOTE, step_rows, sub_query_rows
 from adaptrag_cli.report.strategies import StrategyTable, strategy_tables
 from adaptrag_cli.report.timing_rows import TIMING_NOTE, brief_look_up_rows, timing_table, verdicts
@@ -221,7 +221,8 @@ def _print_sparks(figure: Figure, console: Console) -> None:
         return
     high = max(max(series.y) for series in curves)
     rows = tuple((series.name, sparkline(_sampled(series), low=0.0, high=high)) for series in curves)
-    _print_table(console, Table(columns=("", f"from left to right, highest {100 * high:.0f} %"), rows=rows))
+    top = f"{100 * high:.0f} %" if figure.y.scale in {"percent", "gain"} else f"{high:.4g}"
+    _print_table(console, Table(columns=("", f"from left to right, highest {top}"), rows=rows))
 
 
 def _without_line(made: Table) -> Table:
