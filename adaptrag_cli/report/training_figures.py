@@ -71,7 +71,13 @@ def _losses(stage: Stage, points: Sequence[LossPoint]) -> Figure:
         y=Axis(title=what),
         panels=("",),
         series=(
-            Series(panel="", name="learned from", x=_floats(at for at, _ in steps), y=tuple(loss for _, loss in steps)),
+            Series(
+                panel="",
+                name="learned from",
+                x=_floats(at for at, _ in steps),
+                y=tuple(loss for _, loss in steps),
+                mark="line" if len(steps) > 1 else "dots",
+            ),
             Series(
                 panel="",
                 name="held out",

@@ -77,3 +77,60 @@ def test_without_the_extra_it_says_how_to_install_it(base: Path, monkeypatch: py
         2,
         "adaptrag: training needs packages that are not installed: peft (pip install 'adaptrag-cli[train]')\n",
     )
+
+
+def show(*words: str) -> Result:
+    return CliRunner().invoke(app, ["deeprag", "show", "run", *words])
+
+
+def test_show_tells_what_was_explored_before_anything_is_trained(base: Path):
+    done = show()
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "8 of 8 solved (100.0 %)" in done.stdout
+    assert "How sure the right decisions are, after each stage" in done.stdout.partition("Not here")[2]
+    assert "Stage" not in done.stdout
+
+
+def test_show_tells_of_every_stage_with_its_curve(base: Path):
+    for stage in ("imitation", "calibration"):
+        assert train(base, "--stage", stage, "--epochs", "2", "--rank", "2").exit_code == 0
+    document = json.loads(show("--json").stdout)
+    assert list(document["stages"]) == list(document["losses"]) == ["imitation", "calibration"]
+    for stage, curve in document["losses"].items():
+        held_out = [point["held_out"] for point in curve if point["held_out"] is not None]
+        report = document["stages"][stage]
+        assert (held_out[0], min(held_out[1:])) == (report["loss_before"], report["loss_after"])
+        assert [point["step"] for point in curve if point["loss"] is not None] == [*range(1, report["steps"] + 1)]
+
+    told = show().stdout
+    _, _, odds = told.partition("How sure the right decisions are")
+    rows = {row[0]: row[1] for line in odds.splitlines() if len(row := line.split()) > 1}
+    for stage, before in (("imitation", "untrained"), ("calibration", "imitation")):
+        report = document["stages"][stage]
+        assert rows[before] == f"{report['odds_before']['mean']:+.3f}"
+        assert rows[stage] == f"{report['odds_after']['mean']:+.3f}"
+
+    done = show("--html", "run.html")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "wrote run.html\n")
+    page = Path("run.html").read_text(encoding="utf-8")
+    for name in ("right-paths", "losses-imitation", "losses-calibration", "decision-odds"):
+        assert f'"data-plot-{name}"' in page
+
+
+def test_show_reads_a_curve_that_a_kill_has_cut(base: Path):
+    assert train(base, "--stage", "imitation", "--epochs", "1", "--rank", "2").exit_code == 0
+    losses = base.parent / "run" / "training" / "imitation" / "losses.jsonl"
+    whole = json.loads(show("--json").stdout)["losses"]["imitation"]
+    losses.write_bytes(losses.read_bytes()[:-5])
+    assert json.loads(show("--json").stdout)["losses"]["imitation"] == whole[:-1]
+    losses.write_bytes(b"[]\n" + losses.read_bytes())
+    done = show()
+    assert done.exit_code == 2
+    assert done.stderr.startswith("adaptrag: run/training/imitation/losses.jsonl is no loss curve: ")
+
+
+def test_show_names_a_file_it_cannot_write_and_a_folder_that_is_no_run(base: Path):
+    assert "cannot write no/run.html" in show("--html", "no/run.html").stderr
+    done = CliRunner().invoke(app, ["deeprag", "show", "elsewhere"])
+    assert done.exit_code == 2
+    assert len(done.stderr.splitlines()) == 1
