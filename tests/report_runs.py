@@ -22,9 +22,9 @@ from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.evaluation.results import (
     Cell,
     Manifest,
-    ResultLog,
     SetInfo,
     StrategySpec,
+    result_log,
     write_manifest,
 )
 from adaptrag_cli.evaluation.scoring import score_run
@@ -110,7 +110,7 @@ def write_run(
     )
     write_manifest(folder, manifest)
     _write_cache(folder / "cache.sqlite", manifest.cells[0], asked)
-    log = ResultLog(folder)
+    log = result_log(folder)
     for name, questions in asked.items():
         for number, one in enumerate(questions):
             for spec in specs:

@@ -18,10 +18,9 @@ from pathlib import Path
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import contains_words, normalise_answer
 from adaptrag_cli.calibration import question_digest
-from adaptrag_cli.disk import flush_to_disk
 from adaptrag_cli.documents.base import Chunk
-from adaptrag_cli.errors import ConfigError, QueryTooLong, RunCancelled
-from adaptrag_cli.evaluation.results import drop_torn_line
+from adaptrag_cli.errors import QueryTooLong, RunCancelled
+from adaptrag_cli.json_lines import RecordLog, read_records
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.retrieval import Retriever
 
@@ -117,42 +116,39 @@ class QuestionLog:
             ConfigError: a line of it is no question that was written here.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        drop_torn_line(path)
         self.written: list[Written] = list(_read(path))
-        self._file = path.open("ab")
+        self._log = RecordLog(path)
 
     def append(self, one: Written) -> None:
         """Write one line through to the disk."""
         self.written.append(one)
-        line = {
-            "id": f"written-{len(self.written)}",
-            "question": one.question,
-            "answers": [one.answer],
-            "gold_passage_ids": [one.document],
-            "meta": {"chunk": one.chunk},
-        }
-        self._file.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-        flush_to_disk(self._file)
+        self._log.append(
+            {
+                "id": f"written-{len(self.written)}",
+                "question": one.question,
+                "answers": [one.answer],
+                "gold_passage_ids": [one.document],
+                "meta": {"chunk": one.chunk},
+            }
+        )
 
     def close(self) -> None:
-        self._file.close()
+        self._log.close()
 
 
 def _read(path: Path) -> Iterator[Written]:
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    for number, text in enumerate(lines, start=1):
-        try:
-            line = json.loads(text)
-            yield Written(
-                question=line["question"],
-                answer=line["answers"][0],
-                document=line["gold_passage_ids"][0],
-                chunk=line["meta"]["chunk"],
-            )
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ConfigError(
-                f"{path}:{number}: no question that was written here", "give the file as DATA, or another --out"
-            ) from error
+    hint = "give the file as DATA, or another --out"
+    return read_records(path, _written, what="no question that was written here", hint=hint)
+
+
+def _written(line: bytes) -> Written:
+    told = json.loads(line)
+    return Written(
+        question=told["question"],
+        answer=told["answers"][0],
+        document=told["gold_passage_ids"][0],
+        chunk=told["meta"]["chunk"],
+    )
 
 
 def _ask(model: LanguageModel, chunk: Chunk) -> str:

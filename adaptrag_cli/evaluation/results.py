@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from adaptrag_cli.disk import flush_to_disk, replace_durably
+from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import AnswerSource, Event, Record, Scalar, Setting, encode_event
+from adaptrag_cli.json_lines import RecordLog, read_records
 from adaptrag_cli.stepwise.timing import FirstTrigger
 
 FORMAT = 1
@@ -205,20 +205,9 @@ class RunData(Record, frozen=True, kw_only=True):
         return table
 
 
-class ResultLog:
-    """The results of a run, appended one durable line at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / RESULTS
-        self._file = self._path.open("ab")
-
-    def append(self, result: Result) -> None:
-        """Write one line through to the disk."""
-        self._file.write(msgspec.json.encode(result) + b"\n")
-        flush_to_disk(self._file)
-
-    def close(self) -> None:
-        self._file.close()
+def result_log(folder: Path) -> RecordLog:
+    """Where the results of a run are appended."""
+    return RecordLog(folder / RESULTS)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -247,19 +236,10 @@ def read_results(folder: Path) -> tuple[Result, ...]:
     Raises:
         ConfigError: another line is broken.
     """
-    path = folder / RESULTS
-    if not path.exists():
-        return ()
-    lines = path.read_bytes().split(b"\n")
-    decoder = msgspec.json.Decoder(Result)
     results: dict[tuple[str, str, str, str], Result] = {}
-    for number, line in enumerate(lines[:-1], start=1):
-        if line.strip():
-            try:
-                result = decoder.decode(line)
-            except (msgspec.DecodeError, ValueError) as error:
-                raise ConfigError(f"{path}:{number}: not a result: {error}", _ANEW) from error
-            results.setdefault(result.key, result)
+    decode = msgspec.json.Decoder(Result).decode
+    for result in read_records(folder / RESULTS, decode, what="no result", hint=_ANEW):
+        results.setdefault(result.key, result)
     return tuple(results.values())
 
 
@@ -279,18 +259,6 @@ def _file_name(text: str) -> str:
     """A name that every file system takes; a digest keeps what was changed apart."""
     plain = re.sub(r"[^A-Za-z0-9._=+-]", "_", text)[:80].strip(".") or "_"
     return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def drop_torn_line(path: Path) -> None:
-    """Cut off what a kill left of a file's last line, so that the next one starts at its own."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        data = file.read()
-        end = data.rfind(b"\n") + 1
-        if end < len(data):
-            file.truncate(end)
-            os.fsync(file.fileno())
 
 
 def read_run(folder: Path) -> RunData:

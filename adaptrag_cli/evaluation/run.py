@@ -30,15 +30,13 @@ from adaptrag_cli.evaluation.own_passages import gold_chunks, only_own, rows_by_
 from adaptrag_cli.evaluation.plan import CellPlan, Plan, require_askable, settings_of
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.evaluation.results import (
-    RESULTS,
     Cell,
     Result,
-    ResultLog,
     RunData,
     StrategySpec,
-    drop_torn_line,
     read_results,
     read_run,
+    result_log,
     trace_path,
     write_events,
     write_manifest,
@@ -55,6 +53,7 @@ from adaptrag_cli.evaluation.resume import (
 from adaptrag_cli.evaluation.scoring import score_run
 from adaptrag_cli.events import Event, RunFailed, WarningRaised
 from adaptrag_cli.index.build import BuildProgress
+from adaptrag_cli.json_lines import RecordLog
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.retrieval import Retriever
@@ -107,12 +106,11 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
         plan = on_the_day(plan, before)
         require_askable(plan)
         require_same_settings(plan, before)
-        drop_torn_line(plan.out / RESULTS)
         done = {result.key for result in read_results(plan.out)}
         wanted = {cell.name: set(_keys(plan, cell.name)) for cell in plan.cells}
         watcher.began(sum(map(len, wanted.values())), sum(len(keys & done) for keys in wanted.values()))
         cells = {cell.name: cell for cell in before.cells} if before else {}
-        with closing(ResultLog(plan.out)) as log:
+        with closing(result_log(plan.out)) as log:
             for cell_plan in plan.cells:
                 if wanted[cell_plan.name] <= done:
                     continue
@@ -198,7 +196,7 @@ class _OpenCell:
             is_bit_equal=is_bit_equal,
         )
 
-    def ask_all(self, log: ResultLog, done: set[tuple[str, str, str, str]]) -> None:
+    def ask_all(self, log: RecordLog, done: set[tuple[str, str, str, str]]) -> None:
         """Ask what is not done, set by set."""
         for question_set in self._plan.sets:
             questions = question_set.questions
@@ -229,7 +227,7 @@ class _OpenCell:
         strategy: _Ready,
         questions: Sequence[Question],
         rows: Mapping[str, tuple[int, ...]],
-        log: ResultLog,
+        log: RecordLog,
     ) -> None:
         runs: list[Generator[Event, None, None]] = []
         for question, lane in zip(questions, strategy.lanes, strict=False):

@@ -17,10 +17,11 @@ from pathlib import Path
 import msgspec
 
 from adaptrag_cli import prompts
-from adaptrag_cli.disk import flush_to_disk, replace_durably
+from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError, UnknownName
-from adaptrag_cli.evaluation.results import MANIFEST, SetInfo, drop_torn_line
+from adaptrag_cli.evaluation.results import MANIFEST, SetInfo
 from adaptrag_cli.events import Record, Scalar
+from adaptrag_cli.json_lines import RecordLog, read_records
 from adaptrag_cli.learning.trajectories import Trajectory, make_trajectory, write_trajectories
 from adaptrag_cli.learning.tree import Calls, Ending, Node, Outcome, Paths, Tree, choose_path
 from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep
@@ -120,12 +121,11 @@ class SynthesisLog:
             ConfigError: a line of the trees is broken.
         """
         self._manifest = manifest
-        drop_torn_line(folder / TREES)
         self.explored = list(_read_lines(folder))
         found = (trajectory_of(explored, manifest.paths, manifest.seed) for explored in self.explored)
         write_trajectories(folder / TRAJECTORIES, (trajectory for trajectory in found if trajectory is not None))
-        self._trees = (folder / TREES).open("ab")
-        self._trajectories = (folder / TRAJECTORIES).open("ab")
+        self._trees = RecordLog(folder / TREES)
+        self._trajectories = RecordLog(folder / TRAJECTORIES)
 
     @property
     def done(self) -> frozenset[RunKey]:
@@ -136,13 +136,11 @@ class SynthesisLog:
         """Write a tree, and its trajectory where it was solved, through to the disk."""
         if explored.key in self.done:
             raise ValueError(f"tree {explored.key} is there already")
-        self._trees.write(msgspec.json.encode(_stored(explored)) + b"\n")
-        flush_to_disk(self._trees)
+        self._trees.append(_stored(explored))
         self.explored.append(explored)
         trajectory = trajectory_of(explored, self._manifest.paths, self._manifest.seed)
         if trajectory is not None:
-            self._trajectories.write(msgspec.json.encode(trajectory) + b"\n")
-            flush_to_disk(self._trajectories)
+            self._trajectories.append(trajectory)
 
     def close(self) -> None:
         self._trees.close()
@@ -320,14 +318,9 @@ def _read_lines(folder: Path) -> tuple[Explored, ...]:
     Raises:
         ConfigError: a line is broken.
     """
-    path = folder / TREES
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     decoder = msgspec.json.Decoder(_StoredTree)
     found: dict[RunKey, Explored] = {}
-    for number, line in enumerate(lines, start=1):
-        try:
-            explored = _explored(decoder.decode(line))
-        except (msgspec.DecodeError, ValueError, TypeError) as error:
-            raise ConfigError(f"{path}, line {number} is no tree: {' '.join(str(error).split())}", _ANEW) from error
+    trees = read_records(folder / TREES, lambda line: _explored(decoder.decode(line)), what="no tree", hint=_ANEW)
+    for explored in trees:
         found.setdefault(explored.key, explored)
     return tuple(found.values())

@@ -9,6 +9,7 @@ import msgspec
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Record
+from adaptrag_cli.json_lines import read_records
 from adaptrag_cli.learning.export import Stage
 from adaptrag_cli.learning.fitting import LOSSES, LossPoint, Recipe
 from adaptrag_cli.learning.lora import LoraShape
@@ -113,7 +114,5 @@ def read_losses(run: Path, stage: Stage) -> tuple[LossPoint, ...]:
         ConfigError: another line is broken.
     """
     path = run / TRAINING / stage / LOSSES
-    try:
-        return tuple(msgspec.json.decode(line, type=LossPoint) for line in path.read_bytes().split(b"\n")[:-1] if line)
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} is no loss curve: {error}", "train the stage again") from error
+    decode = msgspec.json.Decoder(LossPoint).decode
+    return tuple(read_records(path, decode, what="no point of a loss curve", hint="train the stage again"))

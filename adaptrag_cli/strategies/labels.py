@@ -13,6 +13,7 @@ import msgspec
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Scalar
+from adaptrag_cli.json_lines import read_records
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels
 
 _MULTI_HOP_SETS = ("2wiki", "hotpot", "musique")
@@ -73,18 +74,9 @@ def labels_of_another_model(labels: Labels, answering: str) -> str:
 
 
 def _lines(path: Path, folder: Path) -> Iterator[_Line]:
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise ConfigError(f"{folder} holds no evaluation: {error.strerror}", _HINT) from error
-    decoder = msgspec.json.Decoder(_Line)
-    for number, text in enumerate(lines[:-1], start=1):  # what a kill cut off has no newline and is not read
-        if not text.strip():
-            continue
-        try:
-            yield decoder.decode(text)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ConfigError(f"{path}:{number}: not a result: {error}", _HINT) from error
+    if not path.is_file():
+        raise ConfigError(f"{folder} holds no evaluation", _HINT)
+    return read_records(path, msgspec.json.Decoder(_Line).decode, what="no result", hint=_HINT)
 
 
 def _labelled(by_question: Mapping[tuple[str, str], Mapping[str, _Line]]) -> tuple[LabelledQuestion, ...]:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adaptrag_cli.cli.app import app
-from adaptrag_cli.evaluation.results import ResultLog, read_run
+from adaptrag_cli.evaluation.results import read_run, result_log
 from fakes import ScriptedModel
 from report_runs import write_run
 
@@ -19,7 +19,7 @@ from report_runs import write_run
 def grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run with two cells: in the second, memory is no better and no worse."""
     folder = write_run(tmp_path / "run", strategies=("never", "always"), sets=(("popqa", 4),))
-    log = ResultLog(folder)
+    log = result_log(folder)
     for result in read_run(folder).results:
         log.append(msgspec.structs.replace(result, cell="top_k=5", prediction="the same"))
     log.close()

@@ -18,7 +18,8 @@ import pytest
 from test_evaluation import ANGLES, MODEL, World
 
 from adaptrag_cli.evaluation.cache import EvaluationCache
-from adaptrag_cli.evaluation.results import ResultLog, read_results
+from adaptrag_cli.evaluation.results import read_results
+from adaptrag_cli.json_lines import RecordLog
 from adaptrag_cli.models.catalogue import find_entry
 from plane import PlaneEncoder
 
@@ -51,7 +52,7 @@ def run(folder: Path, fatal: int, *, resume: bool) -> int:
         patch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: encoder)
         patch.setattr("adaptrag_cli.evaluation.corpora.load_encoder", lambda *_, **__: encoder)
         steps = Steps(fatal)
-        for owner, name in ((os, "fsync"), (os, "replace"), (ResultLog, "append"), (EvaluationCache, "put")):
+        for owner, name in ((os, "fsync"), (os, "replace"), (RecordLog, "append"), (EvaluationCache, "put")):
             steps.before(owner, name)
         world.evaluate(resume=resume)
     return steps.count

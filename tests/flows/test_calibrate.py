@@ -301,7 +301,7 @@ def test_writing_goes_on_where_it_was_stopped_and_reads_no_chunk_again(retriever
 def test_other_questions_are_not_gone_on_with(tmp_path):
     path = tmp_path / "w.questions.jsonl"
     path.write_text('{"question": "Who?", "answers": ["I"]}\n')
-    with pytest.raises(ConfigError, match="w.questions.jsonl:1: no question that was written here"):
+    with pytest.raises(ConfigError, match="w.questions.jsonl, line 1 is no question that was written here"):
         QuestionLog(path)
 
 

@@ -120,7 +120,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"lacks states of its rows"):
         read_rows(tmp_path)
     (tmp_path / ROWS).write_bytes(b"{}\n")
-    with pytest.raises(ConfigError, match=r"rows.jsonl:1: not a row"):
+    with pytest.raises(ConfigError, match=r"rows.jsonl, line 1 is no row"):
         read_rows(tmp_path)
     with pytest.raises(ConfigError, match="holds no rows for a prober"):
         read_rows(tmp_path / "elsewhere")

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from adaptrag_cli.disk import flush_to_disk, replace_durably
 from adaptrag_cli.errors import ConfigError
-from adaptrag_cli.evaluation.results import SetInfo, drop_torn_line
+from adaptrag_cli.evaluation.results import SetInfo
 from adaptrag_cli.events import Record, Scalar
+from adaptrag_cli.json_lines import RecordLog, read_records
 from adaptrag_cli.probing.prober import ProberKind
 
 FORMAT = 1
@@ -119,7 +120,6 @@ class RowLog:
             ConfigError: the files do not belong together.
         """
         self._layers = tuple(layers)
-        drop_torn_line(folder / ROWS)
         rows = _read_lines(folder)
         self.done: set[RowKey] = {row.key for row in rows}
         self._width = next((row.width for row in rows if row.width), 0)
@@ -132,7 +132,7 @@ class RowLog:
         if self._states.tell() > size:
             self._states.truncate(size)
             os.fsync(self._states.fileno())
-        self._lines = (folder / ROWS).open("ab")
+        self._lines = RecordLog(folder / ROWS)
 
     def append(self, row: Row, states: Mapping[int, Sequence[float]]) -> None:
         """Write a row and the states of its layers (none: the model gave none) through to the disk."""
@@ -147,8 +147,7 @@ class RowLog:
             flush_to_disk(self._states)
             row = msgspec.structs.replace(row, width=self._width, record=self._records)
             self._records += 1
-        self._lines.write(msgspec.json.encode(row) + b"\n")
-        flush_to_disk(self._lines)
+        self._lines.append(row)
         self.done.add(row.key)
 
     def close(self) -> None:
@@ -211,14 +210,7 @@ def _read_lines(folder: Path) -> list[Row]:
         ConfigError: a line is broken, or its record is not the next one.
     """
     path = folder / ROWS
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    decoder = msgspec.json.Decoder(Row)
-    rows: list[Row] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(decoder.decode(line))
-        except (msgspec.DecodeError, ValueError) as error:
-            raise ConfigError(f"{path}:{number}: not a row: {error}", _ANEW) from error
+    rows = list(read_records(path, msgspec.json.Decoder(Row).decode, what="no row", hint=_ANEW))
     _require_one_sequence(path, rows)
     return rows
 
