@@ -42,8 +42,8 @@ class Trigger:
     word: int
     sentence: int
     hits: tuple[int, ...]
-    """The content words of the sentence that fire, in order: what a query is built for. Empty where a function word
-    alone has stopped the sentence (DRAGIN's code)."""
+    """The words of the sentence that fire, in order: what a query is built for. Content words alone, unless function
+    words alone have stopped the sentence (DRAGIN's code)."""
 
 
 def first_trigger(watched: Sequence[Watched]) -> Trigger | None:
@@ -51,8 +51,9 @@ def first_trigger(watched: Sequence[Watched]) -> Trigger | None:
     first = next((each for each in watched if each.fires), None)
     if first is None:
         return None
-    hits = tuple(each.word for each in watched if each.fires and each.is_content and each.sentence == first.sentence)
-    return Trigger(word=first.word, sentence=first.sentence, hits=hits)
+    firing = [each for each in watched if each.fires and each.sentence == first.sentence]
+    hits = [each for each in firing if each.is_content] or firing
+    return Trigger(word=first.word, sentence=first.sentence, hits=tuple(each.word for each in hits))
 
 
 def reaches(value: float, threshold: float) -> bool:

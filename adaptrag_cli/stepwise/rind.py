@@ -2,7 +2,7 @@
 
 Paper: S_i = H_i a_max(i) s_i > theta, where a_max(i) is the most that a later token pays and s_i is 0 for function
 words. Code: the attention is normalised over the sentence, the token's own row counts, and content words are told apart
-only after a word has stopped the sentence; so a function word may stop it, and then no word is hit.
+only after a word has stopped the sentence; so a function word may stop it without a content word that does.
 """
 
 from __future__ import annotations

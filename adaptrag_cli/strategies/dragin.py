@@ -13,8 +13,8 @@ Algorithm (METHODS 5). H_i is the entropy of word i, the mean of its tokens' (na
 Differs from the paper:
 - The code's form is the default, because the thresholds that were published (0.6 to 1.5) belong to it: a_max is not
   normalised in the paper's form, and its scores stay far below them.
-- A function word may stop a sentence without a content word that fires (the code then divides by zero): the query is
-  then put together of the content words of the question and of the last kept sentence.
+- Function words may stop a sentence without a content word that fires (the code then divides by zero): the query is
+  then made of what the tokens before those function words attend to.
 - The attention for the query is read where the text was written, examples included; the code reads it once more over
   question and text alone. Only the question and the text are candidates in both.
 - A query is not cut to its last 64 tokens (as in the code): the `query_words` words that it has at most are few enough.

@@ -75,9 +75,9 @@ def test_the_codes_filter_comes_after_the_sentence_was_flagged():
     assert (trigger.word, trigger.hits) == (1, (3,))
 
 
-def test_a_function_word_alone_flags_a_sentence_and_leaves_no_hit():
+def test_a_function_word_alone_flags_a_sentence_and_is_its_hit():
     watched = watch_rind(find_words(TOKENS, rule="dragin"), [0.2, 1.5, 0.4, 0.5], A, 1.0, mode="code")
-    assert first_trigger(watched).hits == ()
+    assert first_trigger(watched).hits == (1,)
 
 
 def test_the_papers_filter_is_part_of_the_score():
