@@ -126,7 +126,7 @@ def test_show_reads_a_curve_that_a_kill_has_cut(base: Path):
     losses.write_bytes(b"[]\n" + losses.read_bytes())
     done = show()
     assert done.exit_code == 2
-    assert done.stderr.startswith("adaptrag: run/training/imitation/losses.jsonl is no loss curve: ")
+    assert done.stderr.startswith("adaptrag: run/training/imitation/losses.jsonl, line 1 is no point of a loss curve: ")
 
 
 def test_show_names_a_file_it_cannot_write_and_a_folder_that_is_no_run(base: Path):
