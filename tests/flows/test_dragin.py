@@ -144,13 +144,13 @@ def test_the_first_word_of_a_text_has_the_row_of_the_prompt(retriever):
 
 def test_a_function_word_alone_may_stop_a_sentence_and_then_its_own_attention_asks(retriever):
     entropies = [0.1, 0.4, 0.1, 0.3, 0.2, 0.5, 0.4, 1.8, 0.3]
-    model = ScriptedModel().pays("lit", {"Thomas": 0.5})
+    model = ScriptedModel().pays("lit", {"lamp": 0.5})
     model.then(probe(entropies), reply(" Ottilie lit it. That is all."), reply(ANSWER))
     events = dragin(model, retriever, query_words=1)
     assert fired(events) == ["the"]
     assert warned(events) == []
     query = only(events, QueryBuilt)
-    assert (query.method, query.text) == ("attention", "Thomas")  # what "lit" before it attends to
+    assert (query.method, query.text) == ("attention", "lamp")  # what "lit" before it attends to
     assert only(events, PathRetrieved).query_text == query.text
 
 
