@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adaptrag_cli.evaluation.results import Result
 from adaptrag_cli.evaluation.statistics import Interval, mean_difference, mean_interval
 from adaptrag_cli.identity import parted
 from adaptrag_cli.report.curves import curves
@@ -90,32 +91,43 @@ def adapter_figures(lines: Sequence[Line], *, seed: int = 0) -> tuple[Figure, Fi
 
 
 def _taught(lines: Sequence[Line], *, seed: int) -> tuple[_Taught, ...]:
-    """Points by panel, method and adapter; only of methods that ran with several adapters of one model."""
-    families: dict[tuple[str, str], dict[str, tuple[Line, str]]] = {}
+    """Points by panel, method and adapter; only of methods that ran with several adapters and nothing else varied."""
+    families: dict[tuple[str, str, str], dict[str, tuple[Line, str]]] = {}
     for each in asked_in_steps(lines):
         base, adapter = parted(each.line.cell.model)
-        families.setdefault((base, each.strategy), {}).setdefault(adapter or "none", (each.line, each.strategy))
+        family = (each.strategy, base, _otherwise_varied(each.line))
+        families.setdefault(family, {}).setdefault(adapter or "none", (each.line, each.strategy))
     families = {family: members for family, members in families.items() if len(members) > 1}
-    bases = {base for base, _ in families}
+    is_told = [len({family[at] for family in families}) > 1 for at in (1, 2)]
     points = []
     for panel in panels_of(lines):
-        for (base, strategy), members in families.items():
+        for family, members in families.items():
+            strategy, *place = family
+            method = ", ".join([strategy, *(name for name, told in zip(place, is_told, strict=True) if told and name)])
             for adapter, (line, label) in members.items():
                 results = list(in_panel(line.answers[label], panel).values())
                 if results:
-                    look_ups = [float(r.look_ups) for r in results if r.look_ups is not None and not r.failure]
-                    points.append(
-                        _Taught(
-                            method=f"{strategy}, {base}" if len(bases) > 1 else strategy,
-                            panel=panel,
-                            adapter=adapter,
-                            questions=len(results),
-                            em=mean_interval([r.em for r in results], seed=seed),
-                            f1=mean_interval([r.f1 for r in results], seed=seed),
-                            look_ups=mean_difference(look_ups, seed=seed),
-                        )
-                    )
+                    points.append(_point(method, panel, adapter, results, seed))
     return tuple(points)
+
+
+def _otherwise_varied(line: Line) -> str:
+    """What a grid varied beside the adapter, in words."""
+    others = {name: value for name, value in line.cell.overrides.items() if name != "models.adapter"}
+    return ", ".join(f"{name.rpartition('.')[2]}={value}" for name, value in sorted(others.items()))
+
+
+def _point(method: str, panel: str, adapter: str, results: Sequence[Result], seed: int) -> _Taught:
+    look_ups = [float(r.look_ups) for r in results if r.look_ups is not None and not r.failure]
+    return _Taught(
+        method=method,
+        panel=panel,
+        adapter=adapter,
+        questions=len(results),
+        em=mean_interval([r.em for r in results], seed=seed),
+        f1=mean_interval([r.f1 for r in results], seed=seed),
+        look_ups=mean_difference(look_ups, seed=seed),
+    )
 
 
 def _adapter(point: _Taught) -> str:

@@ -131,6 +131,24 @@ def test_adapters_of_one_model_are_points_of_one_curve(taught: Report) -> None:
     assert [row[:2] for row in answers.brief.rows] == [("deeprag", "none"), ("deeprag", "notes-imitation")]
 
 
+def test_what_was_varied_beside_the_adapter_is_another_curve(plain: RunData) -> None:
+    def wider(run: RunData) -> RunData:
+        cell = run.manifest.cells[0]
+        other = msgspec.structs.replace(
+            cell, name=f"top_k=5,{cell.name}", overrides=cell.overrides | {"ask.top_k": "5"}
+        )
+        results = tuple(msgspec.structs.replace(result, cell=other.name, em=1.0) for result in run.results)
+        manifest = msgspec.structs.replace(run.manifest, cells=(other,))
+        return msgspec.structs.replace(run, folder=f"wider {run.folder}", manifest=manifest, results=results)
+
+    few = [in_steps(plain), in_steps(plain, adapter="notes-imitation")]
+    made = figure(build_report([*few, *map(wider, few)]), "trained-answers")
+    assert [(series.name, series.y) for series in made.series if series.name.endswith("EM")] == [
+        ("deeprag: EM", (0.5, 0.5)),
+        ("deeprag, top_k=5: EM", (1.0, 1.0)),
+    ]
+
+
 def test_other_models_are_no_adapters(plain: RunData, tmp_path: Path) -> None:
     other = in_steps(plain)
     cell = msgspec.structs.replace(other.manifest.cells[0], model="large-7b", model_fingerprint="sha256:large")
