@@ -114,12 +114,9 @@ def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
         f"{explored.seconds:.0f} s"
     )
     if chosen is not None:
-        return [f"{_CHOSEN} the {_WHICH[manifest.paths]} right path: {path_told(chosen)}", golds, cost]
+        return [f"{_CHOSEN} {path_told(chosen, manifest.paths)}", golds, cost]
     why = "the cap on expansions was reached" if explored.tree.is_cut else "every path was explored"
     return [f"no path is right; {why}", golds, cost]
-
-
-_WHICH = {"cheapest": "cheapest", "most": "most searching", "random": "chosen"}
 
 
 def _title(run: Path, manifest: SynthesisManifest) -> str:

@@ -5,9 +5,10 @@ Texts are as the models wrote them: whoever draws them makes them printable.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from adaptrag_cli.learning.tree import Node, Tree
+from adaptrag_cli.learning.tree import Node, Paths, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +56,14 @@ def branches_of(tree: Tree, chosen: Node | None) -> Branch:
     return _branch(tree, tree.nodes[""], chosen.path if chosen else None)
 
 
-def path_told(chosen: Node) -> str:
-    """A path in words: `DR, 1 retrieval`."""
+_WHICH: Mapping[Paths, str] = {"cheapest": "cheapest", "most": "most searching", "random": "chosen"}
+
+
+def path_told(chosen: Node, paths: Paths) -> str:
+    """A path that was chosen, in words: `the cheapest right path: DR, 1 retrieval`."""
     count = chosen.retrievals
-    return f"{chosen.path or 'no step'}, {count} retrieval{'' if count == 1 else 's'}"
+    told = f"{chosen.path or 'no step'}, {count} retrieval{'' if count == 1 else 's'}"
+    return f"the {_WHICH[paths]} right path: {told}"
 
 
 def _branch(tree: Tree, node: Node, chosen: str | None) -> Branch:

@@ -30,6 +30,8 @@ FORMAT = 1
 TREES = "trees.jsonl"
 TRAJECTORIES = "trajectories.jsonl"
 _ANEW = "give another --out"
+_DEEPEST = 200
+"""Steps of a path: far more than anyone asks for."""
 _MAKE_ONE = "make one with: adaptrag deeprag synthesize --data FILE --out RUN"
 RunKey = tuple[str, str]
 """Set and question."""
@@ -282,10 +284,12 @@ def _explored(stored: _StoredTree) -> Explored:
     """A tree as it was explored.
 
     Raises:
-        ValueError: a node has no parent that asks for it.
+        ValueError: a node has no path of steps, or no parent that asks for it.
     """
     tree = Tree(question=stored.question, calls=Calls(**stored.calls), is_cut=stored.is_cut)
     for node in stored.nodes:
+        if len(node.path) > _DEEPEST or set(node.path) - {"D", "R"}:
+            raise ValueError(f"{node.path[:_DEEPEST]!r} is no path")
         parent = tree.nodes.get(node.path[:-1])
         if node.path and (parent is None or not parent.sub_query):
             raise ValueError(f"node {node.path!r} has no parent")

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from adaptrag_cli.config import NO_ADAPTER
 from adaptrag_cli.disk import sha256_of
 from adaptrag_cli.errors import ConfigError, ModelError, UnknownName
 from adaptrag_cli.identity import fingerprint_with, name_with, shortened
@@ -86,9 +87,11 @@ def adapter_path(models_dir: Path, name: str) -> Path:
     Raises:
         ConfigError: the name is no file name.
     """
-    if not name or Path(name).name != name or name.startswith(".") or "\\" in name or name.endswith(SUFFIX):
+    is_file_name = name.isprintable() and name != "" and Path(name).name == name and "\\" not in name
+    if not is_file_name or name.startswith((".", "-")) or name.endswith(SUFFIX) or name == NO_ADAPTER:
         raise ConfigError(
-            f"{name!r} cannot be the name of an adapter", f"a name like a file's, without folders and without {SUFFIX}"
+            f"{name!r} cannot be the name of an adapter",
+            f"a name like a file's, without folders and without {SUFFIX}; not {NO_ADAPTER!r}",
         )
     return adapters_dir(models_dir) / f"{name}{SUFFIX}"
 

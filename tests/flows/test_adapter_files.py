@@ -175,7 +175,7 @@ def test_a_misspelt_name_is_told_the_nearest(tmp_path: Path) -> None:
         find_adapter(tmp_path, "saltmarch")
 
 
-@pytest.mark.parametrize("name", ["", "../x", "a/b", "a\\b", ".hidden", "x.gguf"])
+@pytest.mark.parametrize("name", ["", "../x", "a/b", "a\\b", ".hidden", "-x", "a\nb", "a\0b", "none", "x.gguf"])
 def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be the name of an adapter"):
         adapter_path(tmp_path, name)

@@ -157,7 +157,11 @@ def test_what_is_no_run_is_told(tmp_path: Path):
         read_run(tmp_path)
     write(tmp_path, manifest("a"), explored("a"))
     line = (tmp_path / TREES).read_bytes()
-    for broken in (b"{}\n", line.replace(b'"sub_query":"Who?"', b'"sub_query":""')):
+    for broken in (
+        b"{}\n",
+        line.replace(b'"sub_query":"Who?"', b'"sub_query":""'),
+        line.replace(b'"path":"D"', b'"path":"X"'),
+    ):
         (tmp_path / TREES).write_bytes(broken)
         with pytest.raises(ConfigError, match="line 1 is no tree"):
             read_trees(tmp_path)

@@ -41,7 +41,7 @@ def test_a_tree_that_the_cap_ends_is_counted():
 def test_branches_tell_answers_endings_and_the_chosen_path():
     tree = explored("lost", "RD").tree
     chosen = choose_path(tree, "cheapest")
-    assert chosen is not None and path_told(chosen) == "RD, 1 retrieval"
+    assert chosen is not None and path_told(chosen, "most") == "the most searching right path: RD, 1 retrieval"
     root = branches_of(tree, chosen)
     memory, documents = root.children
     assert (root.source, root.answer, root.ending, root.is_chosen) == ("", "", "", True)

@@ -100,7 +100,7 @@ class TreesScreen(Screen[None]):
         chosen = choose_path(explored.tree, self._manifest.paths, seed=self._manifest.seed)
         questions = self.query_one("#questions", OptionList)
         questions.highlighted = number
-        found = f"the {self._manifest.paths} right path: {path_told(chosen)}" if chosen else "no path is right"
+        found = path_told(chosen, self._manifest.paths) if chosen else "no path is right"
         golds = printable(" | ".join(explored.golds))
         told = f"{number + 1} of {len(self._explored)}  {found}; {len(explored.tree.nodes)} nodes; gold: {golds}"
         self.query_one("#told", Static).update(Content(told))
