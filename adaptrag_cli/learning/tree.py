@@ -8,7 +8,7 @@ Differs from the paper:
       first explores every path of the same cost before it finishes one.
     - the tree has 2^T leaves, so expansions are capped.
     - a path of the greatest length is finished without being asked for one more sub-query, which would be thrown away.
-    - a path that repeats a sub-query is finished: it would ask for ever.
+    - a path that repeats a sub-query, as the strategy tells it, is finished: it would ask for ever.
 Its released code counts both answers as a retrieval and limits retrievals rather than steps; this does neither.
 """
 
@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from adaptrag_cli.stepwise.narrative import NarrativeStep, on_one_line
+from adaptrag_cli.stepwise.narrative import NarrativeStep, asked_as
 
-Ties = Literal["longest", "fifo"]
 Paths = Literal["cheapest", "most", "random"]
 """Which of the right paths becomes a trajectory: with the fewest retrievals, with the most, or any (Table 5)."""
 Outcome = Literal["open", "asked", "right", "wrong", "pruned"]
@@ -127,7 +126,6 @@ def explore(
     is_right: Callable[[str], bool],
     *,
     limits: Limits | None = None,
-    ties: Ties = "longest",
     whole: bool = False,
 ) -> Tree:
     """Explore a question's tree up to its first right path, or the `whole` of it within the limits."""
@@ -135,7 +133,7 @@ def explore(
     tree = Tree(question=question)
     root = Node(path="", steps=())
     tree.nodes[""] = root
-    queue = [(_priority(root, ties, 0), root)]
+    queue = [(_priority(root, 0), root)]
     popped = 0
     while queue:
         if popped == limits.max_expansions:
@@ -147,7 +145,7 @@ def explore(
         for child in _expand(tree, node, narrator, is_right, limits):
             tree.nodes[child.path] = child
             if child.outcome == "open":
-                heapq.heappush(queue, (_priority(child, ties, len(tree.nodes)), child))
+                heapq.heappush(queue, (_priority(child, len(tree.nodes)), child))
         if node.outcome == "right" and not whole:
             break
     return tree
@@ -163,10 +161,8 @@ def choose_path(tree: Tree, paths: Paths, *, seed: int = 0) -> Node | None:
     return tree.cheapest if paths == "cheapest" else max(right, key=lambda node: (node.retrievals, -node.popped))
 
 
-def _priority(node: Node, ties: Ties, made: int) -> tuple[int, ...]:
+def _priority(node: Node, made: int) -> tuple[int, ...]:
     """Lowest first; `made` differs from node to node, so nodes are never compared themselves."""
-    if ties == "fifo":
-        return (node.retrievals, made)
     return (node.retrievals, -len(node.path), node.path[-1:] == "R", made)
 
 
@@ -197,9 +193,4 @@ def _expand(
 
 
 def _is_repeated(sub_query: str, steps: Steps) -> bool:
-    said = _folded(sub_query)
-    return any(_folded(step.sub_query) == said for step in steps)
-
-
-def _folded(text: str) -> str:
-    return on_one_line(text).casefold()
+    return asked_as(sub_query) in {asked_as(step.sub_query) for step in steps}

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from adaptrag_cli.answers import FINAL_ANSWER_IS
+from adaptrag_cli.answers import FINAL_ANSWER_IS, normalise_answer
 from adaptrag_cli.demonstrations import FOLLOW_UPS
 
 FOLLOW_UP = "Follow up:"
@@ -29,10 +29,6 @@ CONTEXT = "Context:"
 INTERMEDIATE_ANSWER = "Intermediate answer:"
 
 PieceKind = Literal["follow_up", "search", "context", "answer", "final"]
-Next = Literal["sub_query", "decision", "context", "answer", "final", "end"]
-"""What comes next: a sub-query or the final answer, as the model likes; one of the two decisions; passages, which the
-model does not write; an intermediate answer; the final answer; nothing."""
-
 _BEGINNINGS: tuple[tuple[PieceKind, re.Pattern[str]], ...] = (
     ("follow_up", re.compile(r"\s*follow[ -]?up\s*:\s*", re.IGNORECASE)),
     ("search", re.compile(r"\s*let['\u2019]s search\b.*", re.IGNORECASE)),
@@ -133,25 +129,6 @@ def parse(text: str) -> Narrative:
     return Narrative(steps=tuple(steps), final=final)
 
 
-def comes_next(text: str) -> Next:
-    """What continues a narrative that stands at the end of a line, or right behind a marker."""
-    pieces = read_pieces(text)
-    if not pieces:
-        return "sub_query"
-    last = pieces[-1]
-    match last.kind:
-        case "follow_up":
-            return "decision" if last.text else "sub_query"
-        case "search":
-            return "context"
-        case "context":
-            return "answer"
-        case "answer":
-            return "sub_query" if last.text else "answer"
-        case "final":
-            return "end" if last.text else "final"
-
-
 def pieces_of(narrative: Narrative) -> tuple[Piece, ...]:
     """Take a narrative apart; one without a final answer ends with its last step."""
     pieces: list[Piece] = []
@@ -181,6 +158,11 @@ def passage(title: str, text: str) -> str:
 def on_one_line(text: str) -> str:
     """A text with single spaces."""
     return " ".join(text.split())
+
+
+def asked_as(sub_query: str) -> str:
+    """What tells sub-queries apart: those that give the same ask the same."""
+    return normalise_answer(sub_query) or on_one_line(sub_query)
 
 
 def worked_examples(count: int, *, from_memory: bool = True, from_documents: bool = True) -> tuple[str, ...]:

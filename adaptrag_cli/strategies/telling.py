@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
-from adaptrag_cli.answers import FINAL_ANSWER_IS, final_answer, normalise_answer
+from adaptrag_cli.answers import FINAL_ANSWER_IS, final_answer
 from adaptrag_cli.errors import QueryTooLong
 from adaptrag_cli.events import (
     AnswerSource,
@@ -26,7 +26,7 @@ from adaptrag_cli.events import (
     WarningRaised,
 )
 from adaptrag_cli.models.base import Generation, LabelScores, Prompt
-from adaptrag_cli.stepwise.narrative import numbered, passage
+from adaptrag_cli.stepwise.narrative import asked_as, numbered, passage
 from adaptrag_cli.strategies.base import Answer, Resources
 from adaptrag_cli.strategies.steps import generate, search_path, select_by_query
 
@@ -62,7 +62,7 @@ class Telling:
     consulted: dict[str, Candidate] = field(default_factory=dict)
     """Every chunk that a prompt has shown, in the order in which they were first shown."""
     asked: list[str] = field(default_factory=list)
-    """What the steps have asked, normalised."""
+    """What the steps have asked, as `asked_as` gives it."""
 
     @property
     def written(self) -> str:
@@ -76,7 +76,7 @@ class Telling:
 
     def begin_step(self, sub_query: str) -> Generator[Event, None, bool]:
         """Ask something; say whether it is new. What was asked before would only be answered as before."""
-        key = normalise_answer(sub_query) or sub_query
+        key = asked_as(sub_query)
         is_repeated = key in self.asked
         yield SubQueryAsked(step=len(self.asked), text=sub_query, is_repeated=is_repeated)
         if is_repeated:

@@ -11,7 +11,7 @@ from adaptrag_cli.stepwise.narrative import (
     Narrative,
     NarrativeStep,
     Piece,
-    comes_next,
+    asked_as,
     parse,
     passage,
     pieces_of,
@@ -147,24 +147,6 @@ def test_a_leading_question_is_passed_over():
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("", "sub_query"),
-        ("Follow up:", "sub_query"),
-        ("Follow up: Who sang Let It Be?\n", "decision"),
-        ("Follow up: Who?\nLet's search the question in Wikipedia.\n", "context"),
-        ("Follow up: Who?\nLet's search the question in Wikipedia.\nContext:\n[1] x\n", "answer"),
-        ("Follow up: Who?\nIntermediate answer:", "answer"),
-        ("Follow up: Who?\nIntermediate answer: Ann\n", "sub_query"),
-        ("So the final answer is:", "final"),
-        (TEXT, "end"),
-    ],
-)
-def test_what_comes_next(text, what):
-    assert comes_next(text) == what
-
-
-@pytest.mark.parametrize(
     "narrative",
     [
         Narrative(),
@@ -180,6 +162,11 @@ def test_incomplete_narratives(narrative):
 def test_a_chunk_stands_behind_its_title():
     assert passage("Oslo", "A city.") == "Oslo: A city."
     assert passage("", "A city.") == "A city."
+
+
+def test_what_asks_the_same():
+    assert asked_as("Who was  the Bard?") == asked_as("who was bard")
+    assert len({asked_as(text) for text in ("", "?", "the", "Who?", "Whose?")}) == 5
 
 
 def test_worked_examples_show_both_decisions_or_one():

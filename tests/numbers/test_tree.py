@@ -39,28 +39,20 @@ class Told:
 TWO_STEPS = {"DD", "DR", "RD", "RR"}
 
 
-@pytest.mark.parametrize(
-    ("ties", "popped", "calls"),
-    [
-        ("fifo", ["", "D", "DD", "R", "DR"], (5, 3, 3, 3, 2)),
-        ("longest", ["", "D", "DD", "DR"], (4, 2, 2, 2, 2)),
-    ],
-)
-def test_two_steps_of_which_one_must_be_looked_up(ties: str, popped: list[str], calls: tuple[int, ...]):
+def test_two_steps_of_which_one_must_be_looked_up():
     """DD is wrong, all else right: sub-queries, direct answers, retrievals, retrieved answers, finals."""
     narrator = Told(TWO_STEPS)
-    tree = explore("q", narrator, {"DR", "RD", "RR"}.__contains__, ties=ties)
-    assert narrator.asked == popped
+    tree = explore("q", narrator, {"DR", "RD", "RR"}.__contains__)
+    assert narrator.asked == ["", "D", "DD", "DR"]
     assert tree.cheapest is not None
-    assert (tree.cheapest.path, tree.cheapest.retrievals, tree.cheapest.popped) == ("DR", 1, len(popped))
-    assert astuple(tree.calls) == calls
+    assert (tree.cheapest.path, tree.cheapest.retrievals, tree.cheapest.popped) == ("DR", 1, 4)
+    assert astuple(tree.calls) == (4, 2, 2, 2, 2)
     assert [step.retrieve for step in tree.cheapest.steps] == [False, True]
 
 
-@pytest.mark.parametrize("ties", ["fifo", "longest"])
-def test_a_longer_path_without_retrieval_is_cheaper_than_a_short_one(ties: str):
+def test_a_longer_path_without_retrieval_is_cheaper_than_a_short_one():
     """Counting steps, as the released code does, gives R with one retrieval."""
-    tree = explore("q", Told({"R", "DR", "DDD", "DDR"}), {"R", "DDD"}.__contains__, ties=ties)
+    tree = explore("q", Told({"R", "DR", "DDD", "DDR"}), {"R", "DDD"}.__contains__)
     assert tree.cheapest is not None
     assert (tree.cheapest.path, tree.cheapest.retrievals) == ("DDD", 0)
 
@@ -94,8 +86,9 @@ def test_expansions_are_capped():
     assert [node.path for node in tree.nodes.values() if node.popped] == ["", "D", "DD", "DDD"]
 
 
-def test_a_repeated_sub_query_finishes_its_path():
-    tree = explore("q", Told({"R"}, says={"": "Who is it?", "D": " who  is IT?"}), {"D"}.__contains__)
+@pytest.mark.parametrize("again", [" who  is IT?", "Who is the it"])
+def test_a_repeated_sub_query_finishes_its_path(again: str):
+    tree = explore("q", Told({"R"}, says={"": "Who is it?", "D": again}), {"D"}.__contains__)
     assert (tree.nodes["D"].outcome, tree.nodes["D"].sub_query) == ("right", "")
 
 
