@@ -2,14 +2,17 @@
 
 Group Relative Policy Optimization as the paper's appendix C.5 and its code have it (METHODS 9.6): of each question some
 narratives are drawn at temperature 1. A wrong one in no form is worth 0, a wrong one in form 0.1, a right one 1 less
-0.1 a retrieval (five at most). Its advantage is its reward less the mean of the group, over the group's deviation. The
-loss of a narrative is the mean over its own tokens of -advantage * ratio + 0.001 * KL(model || the one it began with);
-passages that it has read are masked. Every group is learned from once, so the ratio is 1 and only its gradient counts.
+0.1 a search (five at most; a step may search several times). Its advantage is its reward less the mean of the group,
+over the group's deviation. The loss of a narrative is the mean over its own tokens of -advantage * ratio +
+0.001 * KL(model || the one it began with); passages that it has read are masked. Every group is learned from once, so
+the ratio is 1 and only its gradient counts.
 
 Differs from the paper:
 - 32 questions of 8 narratives make a step there, at 1e-6 for all weights; here 4 questions, and an adapter's rate.
 - Sub-queries are looked up among the passages that the run's trees have found, by BM25: no index needs to be open.
 - Form is the whole narrative and nothing else; the code only asks whether two tags occur in it.
+- A group whose rewards are all the same is not learned from: nothing of it but KL would count, for twice the time.
+- A narrative ends at 4096 tokens with all that it has read, be it within a passage: memory has to hold it.
 - The loss that is told is the negative mean reward, in training as for what is held out.
 """
 
@@ -25,7 +28,7 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.metrics import exact_match
 from adaptrag_cli.learning.examples import held_out_questions
 from adaptrag_cli.learning.fitting import LONG
-from adaptrag_cli.learning.lora import LoraWeights, lora_weights, save_memory, with_weights
+from adaptrag_cli.learning.lora import LoraWeights, lora_weights, save_memory, trainable, with_weights
 from adaptrag_cli.learning.losses import group_advantages, grpo_reward
 from adaptrag_cli.learning.rollouts import Limits, Rollout, Search, WritingTokens, search_among, write_group
 from adaptrag_cli.learning.runs import Explored
@@ -55,11 +58,10 @@ Reward = Callable[[Task, Rollout], float]
 
 def paper_reward(task: Task, rollout: Rollout) -> float:
     """The reward of the paper."""
-    narrative = rollout.narrative
     return grpo_reward(
-        is_right=exact_match(narrative.final, task.golds),
+        is_right=exact_match(rollout.narrative.final, task.golds),
         is_well_formed=rollout.is_well_formed,
-        retrievals=narrative.retrievals,
+        retrievals=rollout.searches,
     )
 
 
@@ -136,20 +138,29 @@ class GroupLoss:
         told = -sum(rewards) / len(rewards)
         if not is_learning:
             return torch.tensor(told)
-        loss = self._loss(rollouts, rewards)
+        weights = list(trainable(self._model).values())
+        gradients = self._gradients(weights, rollouts, group_advantages(rewards))
+        # Linear in the weights, with the gradient of the loss: what the passes kept is free by now.
+        loss = sum(((weight * each).sum() for weight, each in zip(weights, gradients, strict=True)), torch.tensor(0.0))
         return loss - loss.detach() + told
 
-    def _loss(self, rollouts: Sequence[Rollout], rewards: Sequence[float]) -> torch.Tensor:
+    def _gradients(
+        self, weights: Sequence[torch.Tensor], rollouts: Sequence[Rollout], advantages: Sequence[float]
+    ) -> list[torch.Tensor]:
+        """Of the mean loss, gathered narrative by narrative: memory holds the pass over one at a time."""
         import torch
 
-        save_memory(self._model, sum(len(each.prompt) + len(each.token_ids) for each in rollouts) > LONG)
+        gathered = [torch.zeros_like(weight) for weight in weights]
+        if not any(advantages):
+            return gathered
         with torch.no_grad(), with_weights(self._model, self._reference):
             reference = [own_logprobs(self._model, rollout) for rollout in rollouts]
-        losses = [
-            rollout_loss(own_logprobs(self._model, rollout), before, advantage)
-            for rollout, before, advantage in zip(rollouts, reference, group_advantages(rewards), strict=True)
-        ]
-        return torch.stack(losses).mean()
+        for rollout, before, advantage in zip(rollouts, reference, advantages, strict=True):
+            save_memory(self._model, len(rollout) > LONG)
+            loss = rollout_loss(own_logprobs(self._model, rollout), before, advantage) / len(rollouts)
+            for total, gradient in zip(gathered, torch.autograd.grad(loss, weights), strict=True):
+                total += gradient
+        return gathered
 
 
 def rollout_loss(logprobs: torch.Tensor, reference: torch.Tensor, advantage: float, *, kl: float = KL) -> torch.Tensor:

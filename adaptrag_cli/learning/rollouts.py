@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from adaptrag_cli.learning.examples import TurnTokens
+from adaptrag_cli.learning.examples import CUT_OFF, TurnTokens
 from adaptrag_cli.stepwise.narrative import CONTEXT, Narrative, numbered, parse, read_line
 
 _FORM = re.compile(r"(follow_up (search )?answer )*final ")
@@ -31,6 +31,8 @@ class Limits:
 
     max_tokens: int = 256
     """That it writes itself."""
+    cut_off: int = CUT_OFF
+    """Tokens of the whole text, with its prompt and what was fed."""
     max_searches: int = 6
     top_k: int = 3
     temperature: float = 1.0
@@ -48,6 +50,11 @@ class Rollout:
     text: str
     own_text: str
     """Without the passages."""
+    searches: int
+    """Of which a step may have several."""
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.token_ids)
 
     @property
     def narrative(self) -> Narrative:
@@ -119,6 +126,8 @@ def write_group(
             likely = (logits[:, -1].float().cpu() / limits.temperature).softmax(dim=-1)
             drawn = torch.multinomial(likely, 1, generator=generator)[:, 0].tolist()
             step = [_advance(each, token, tokens, search, limits) for each, token in zip(writings, drawn, strict=True)]
+            for each in writings:
+                each.is_over = each.is_over or len(prompt) + len(each.token_ids) >= limits.cut_off
             if all(each.is_over for each in writings):
                 break
             fed = torch.tensor(step, device=device)[:, None]
@@ -131,6 +140,7 @@ def write_group(
             is_own=tuple(each.is_own),
             text=each.text,
             own_text=each.own.decode("utf-8", "replace"),
+            searches=each.searches,
         )
         for each in writings
     ]

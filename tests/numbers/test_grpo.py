@@ -10,8 +10,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from adaptrag_cli.learning import grpo
 from adaptrag_cli.learning.fitting import Fitting, Recipe
 from adaptrag_cli.learning.grpo import GroupLoss, Task, form_reward, own_logprobs, paper_reward, rollout_loss
+from adaptrag_cli.learning.lora import trainable
+from adaptrag_cli.learning.losses import group_advantages
 from adaptrag_cli.learning.rollouts import Limits, Rollout, search_among, write_group
 from tiny_learner import FIRST_BYTE, ByteTokens, tiny_model
 
@@ -82,7 +85,7 @@ def test_passages_are_fed_and_not_learned_while_others_go_on_writing():
     assert (knowing.text, all(knowing.is_own)) == (KNOWN, True)
     assert searching.token_ids[-1] == knowing.token_ids[-1] == ByteTokens.end_of_turn
     assert searching.is_well_formed
-    assert searching.narrative.retrievals == 1
+    assert (searching.searches, knowing.searches) == (1, 0)
 
 
 def test_a_text_ends_where_it_may_not_go_on():
@@ -90,7 +93,16 @@ def test_a_text_ends_where_it_may_not_go_on():
     assert write(KNOWN, limits=Limits(max_tokens=9))[0].text == KNOWN[:9]
     assert write(SEARCHED + CONTEXT, limits=Limits(max_searches=0))[0].text == SEARCHED
     assert write("Let's search the question in Wikipedia.\nA")[0].text == "Let's search the question in Wikipedia.\n"
+    assert [len(each) for each in write(SEARCHED + CONTEXT + ANSWERED, KNOWN, limits=Limits(cut_off=60))] == [60, 60]
     assert write(SEARCHED + "Context:\n(nothing was found)\n" + ANSWERED, found=())[0].is_well_formed
+
+
+def test_each_search_of_a_step_is_counted():
+    """Three searches in one step: 1 - .3."""
+    again = "Let's search the question in Wikipedia.\n" + CONTEXT
+    rollout = write(SEARCHED + CONTEXT + again + again + ANSWERED)[0]
+    assert (rollout.searches, rollout.narrative.retrievals) == (3, 1)
+    assert paper_reward(Task(question="q", golds=("him",)), rollout) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +117,7 @@ def test_a_text_ends_where_it_may_not_go_on():
     ],
 )
 def test_a_narrative_in_form_is_nothing_but_a_narrative(text: str, is_well_formed: bool):
-    rollout = Rollout(prompt=(1,), token_ids=(), is_own=(), text=text, own_text=text)
+    rollout = Rollout(prompt=(1,), token_ids=(), is_own=(), text=text, own_text=text, searches=0)
     task = Task(question="q", golds=("Me",))
     assert rollout.is_well_formed is is_well_formed
     assert form_reward(task, rollout) == float(is_well_formed)
@@ -126,7 +138,9 @@ def test_the_loss_of_a_narrative():
 
 def test_only_own_tokens_have_log_probabilities():
     model = tiny_model()
-    rollout = Rollout(prompt=(1, 5, 1), token_ids=(7, 8, 9), is_own=(True, False, True), text="", own_text="")
+    rollout = Rollout(
+        prompt=(1, 5, 1), token_ids=(7, 8, 9), is_own=(True, False, True), text="", own_text="", searches=0
+    )
     with torch.no_grad():
         logprobs = model(input_ids=torch.tensor([[1, 5, 1, 7, 8, 9]])).logits[0].log_softmax(-1)
         expected = [logprobs[2, 7].item(), logprobs[4, 9].item()]
@@ -140,6 +154,59 @@ def test_passages_are_found_by_their_words():
     assert search("Who winds the clock, the clock that is wound?")[0] == "The clock is wound."
     assert search("zebra") == []
     assert search_among(())("clock") == ()
+
+
+def drawn_loss(model, reward, *, group: int = 4) -> GroupLoss:
+    limits = Limits(max_tokens=3)
+    return GroupLoss(model, ByteTokens(), lambda _: (), seed=0, reward=reward, group=group, limits=limits)
+
+
+def gradients(model) -> list[torch.Tensor]:
+    return [weight.grad for weight in trainable(model).values()]
+
+
+def test_the_loss_of_a_group_has_the_gradient_of_the_mean_of_its_narratives(monkeypatch: pytest.MonkeyPatch):
+    """Each pass goes back before the next one begins, so that memory holds one."""
+    model = tiny_model()
+    drawn, passes = [], []
+
+    def reward(_task: Task, rollout: Rollout) -> float:
+        drawn.append(rollout)
+        return float(rollout.token_ids[0] % 3)
+
+    def watched(model, rollout):
+        logprobs = own_logprobs(model, rollout)
+        passes.append("learning" if logprobs.requires_grad else "reference")
+        if logprobs.requires_grad:
+            logprobs.register_hook(lambda _: passes.append("back"))
+        return logprobs
+
+    monkeypatch.setattr(grpo, "own_logprobs", watched)
+    loss = drawn_loss(model, reward)(Task(question="q", golds=("x",)))
+    loss.backward()
+    assert passes == ["reference"] * 4 + ["learning", "back"] * 4
+    found = gradients(model)
+    rewards = [float(rollout.token_ids[0] % 3) for rollout in drawn]
+    assert loss.item() == pytest.approx(-sum(rewards) / 4)
+
+    model.zero_grad()
+    losses = []
+    for rollout, advantage in zip(drawn, group_advantages(rewards), strict=True):
+        logprobs = own_logprobs(model, rollout)
+        losses.append(rollout_loss(logprobs, logprobs.detach(), advantage))
+    torch.stack(losses).mean().backward()
+    expected = gradients(model)
+    assert any(each.any() for each in expected)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+
+
+def test_equal_rewards_teach_nothing_and_cost_no_pass(monkeypatch: pytest.MonkeyPatch):
+    model = tiny_model()
+    monkeypatch.delattr(grpo, "own_logprobs")
+    loss = drawn_loss(model, lambda _task, _rollout: 0.1)(Task(question="q", golds=("x",)))
+    loss.backward()
+    assert loss.item() == pytest.approx(-0.1)
+    assert not any(each.any() for each in gradients(model))
 
 
 def test_what_is_rewarded_becomes_likelier(tmp_path: Path):
