@@ -481,7 +481,7 @@ def watched(*words: tuple[int, str, float, float | None, float | None, float | N
 
 def looked_up_at(word: str, value: float, cut: int, discarded: str, *query: tuple[str, float], found) -> list[Event]:
     """The end of a call is discarded, attention builds a query, and what it finds is kept."""
-    reason = f'unsure at "{word}"'
+    reason = f'entropy turns sharply upwards at "{word}"'
     return [
         TokensDiscarded(phase="reasoning", from_step=cut, text=discarded, reason=reason),
         DecisionMade(retrieve=True, uncertainty=value, threshold=TRIGGER, reason=reason),

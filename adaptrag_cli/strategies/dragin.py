@@ -50,6 +50,7 @@ from adaptrag_cli.strategies.watching import (
     Sighting,
     attend_alone,
     attend_in_context,
+    named,
     nearest,
     query_by_attention,
     watch,
@@ -101,6 +102,9 @@ class _RindWatcher:
             cut=cut_before(probe, self._first_dropped(words, trigger)) if trigger else len(probe.tokens),
             decisive=nearest([each.value for each in counted]),
         )
+
+    def why(self, sighting: Sighting, trigger: Trigger) -> str:
+        return f"unsure at {named(sighting, trigger)}"
 
     def build_query(self, probe: Generation, sighting: Sighting) -> QueryBuilt | None:
         return query_by_attention(dragin_query, "dragin", self.thought, probe, sighting, self.in_context)

@@ -34,7 +34,7 @@ from adaptrag_cli.errors import MissingCapability
 from adaptrag_cli.events import Candidate, Event, QueryBuilt
 from adaptrag_cli.models.base import Generation
 from adaptrag_cli.stepwise.attended import etc_query
-from adaptrag_cli.stepwise.firing import attention_paid, first_trigger
+from adaptrag_cli.stepwise.firing import Trigger, attention_paid, first_trigger
 from adaptrag_cli.stepwise.spans import find_words
 from adaptrag_cli.stepwise.trend import watch_trend
 from adaptrag_cli.strategies.base import Answer, Options, Resources
@@ -50,6 +50,7 @@ from adaptrag_cli.strategies.watching import (
     Sighting,
     attend_alone,
     gives_attention,
+    named,
     nearest,
     query_by_attention,
     watch,
@@ -61,7 +62,7 @@ class EntropyTrend:
 
     name: ClassVar[str] = "etc"
     paper: ClassVar[str] = "ETC: Entropy-Trend Constraint (second difference of word entropies)"
-    summary: ClassVar[str] = "think step by step, and look up where the words turn unsure"
+    summary: ClassVar[str] = "think step by step, and look up where the entropy of the words turns sharply"
     requires: ClassVar[frozenset[str]] = frozenset({"logprobs", "entropy"})
     wants: ClassVar[frozenset[str]] = frozenset({"attention"})
     uses: ClassVar[frozenset[str]] = REASONING_USES | RETRIEVING_USES | WATCHING_USES | {"smoothing", "difference"}
@@ -111,6 +112,12 @@ class _TrendWatcher:
             cut=cut_before(probe, words[trigger.word].first) if trigger else len(probe.tokens),
             decisive=nearest([self._weight_of(each.value) for each in counted]),
         )
+
+    def why(self, sighting: Sighting, trigger: Trigger) -> str:
+        value = next(each.value for each in sighting.watched if each.word == trigger.word)
+        change = "turns" if self.thought.use.options.difference == "second" else "changes"
+        direction = "" if value is None else " upwards" if value >= 0 else " downwards"
+        return f"entropy {change} sharply{direction} at {named(sighting, trigger)}"
 
     def build_query(self, probe: Generation, sighting: Sighting) -> QueryBuilt | None:
         return query_by_attention(etc_query, "etc", self.thought, probe, sighting, None)

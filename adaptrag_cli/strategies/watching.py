@@ -1,4 +1,4 @@
-"""Watch a chain of thought while it is written, and look up where it turns unsure: the loop that ETC and DRAGIN share.
+"""Watch a chain of thought while it is written, and look up where a word fires: the loop that ETC and DRAGIN share.
 
 Algorithm (METHODS 4.7, 5), from the empty text on:
 1. probe = LLM(examples, question, text). An empty one ends the text.
@@ -69,6 +69,10 @@ class Watcher(Protocol):
         """Measure the words of a probe."""
         ...
 
+    def why(self, sighting: Sighting, trigger: Trigger) -> str:
+        """Say what fires and where."""
+        ...
+
     def build_query(self, probe: Generation, sighting: Sighting) -> QueryBuilt | None:
         """Put a query together of what the firing words attend to; None where there is nothing to choose from."""
         ...
@@ -93,15 +97,15 @@ def watch(watcher: Watcher) -> Generator[Event, None, Answer]:
         trigger = sighting.trigger if thought.may_look_up else None
         yield from _tell_words(sighting, trigger, threshold)
         if trigger is None:
-            yield from _let_stand(thought, probe, sighting)
+            yield from _let_stand(watcher, probe, sighting)
             break
-        reason = f"unsure at {_shown(sighting, trigger)}"
+        reason = watcher.why(sighting, trigger)
         yield from thought.keep(probe, until=sighting.cut, reason=reason)
         yield DecisionMade(retrieve=True, uncertainty=sighting.decisive, threshold=threshold, reason=reason)
         if not any(word.is_content for word in sighting.words[: trigger.word]) and not thought.text.strip():
             yield WarningRaised(
                 code="first_word_fired",
-                message="unsure at the first word: only the question is there to make a query of",
+                message="the first word fires: only the question is there to make a query of",
             )
         query = yield from _choose_query(watcher, probe, sighting)
         yield from thought.look_up(query)
@@ -132,7 +136,8 @@ def nearest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _shown(sighting: Sighting, trigger: Trigger) -> str:
+def named(sighting: Sighting, trigger: Trigger) -> str:
+    """The word that fires, between quotation marks."""
     return f'"{bare(sighting.words[trigger.word].text)}"'
 
 
@@ -158,12 +163,13 @@ def _tell_words(sighting: Sighting, trigger: Trigger | None, threshold: float) -
         )
 
 
-def _let_stand(thought: Thought, probe: Generation, sighting: Sighting) -> Generator[Event, None, None]:
+def _let_stand(watcher: Watcher, probe: Generation, sighting: Sighting) -> Generator[Event, None, None]:
+    thought = watcher.thought
     options = thought.use.options
     yield from thought.keep(probe)
     reason = "no word fires"
     if sighting.trigger is not None:
-        reason = f"unsure at {_shown(sighting, sighting.trigger)}, but the look-ups are used up"
+        reason = f"{watcher.why(sighting, sighting.trigger)}, but the look-ups are used up"
         yield look_ups_used_up(options)
     yield DecisionMade(retrieve=False, uncertainty=sighting.decisive, threshold=options.trigger, reason=reason)
 

@@ -114,7 +114,7 @@ def test_the_text_is_cut_before_the_word(model, retriever):
     discarded = only(events, TokensDiscarded)
     assert (discarded.from_step, discarded.text) == (7, " Thomas Edison in 1879.")
     first, last = found(events, DecisionMade)
-    assert (first.retrieve, first.threshold, first.reason) == (True, 1.0, 'unsure at "Thomas"')
+    assert (first.retrieve, first.threshold, first.reason) == (True, 1.0, 'entropy turns sharply upwards at "Thomas"')
     assert first.uncertainty == pytest.approx(1.7)
     assert (last.retrieve, last.uncertainty, last.reason) == (False, 0.0, "no word fires")
     assert prompts_of(events)[1].text.endswith(f"<assistant>{KEPT}")
@@ -220,6 +220,21 @@ def test_a_sharp_drop_fires_in_the_paper_and_not_in_the_code(retriever):
     assert looks_up(retriever, drop, mode="code") == []
 
 
+@pytest.mark.parametrize(
+    ("entropies", "difference", "reason"),
+    [
+        (RISING, "second", 'entropy turns sharply upwards at "harbour"'),
+        ([2.5, 2.6, 1.2, 0.7], "second", 'entropy turns sharply downwards at "Skarvik"'),
+        (RISING, "first", 'entropy changes sharply upwards at "harbour"'),
+        ([2.5, 2.6, 1.2, 0.7], "first", 'entropy changes sharply downwards at "Skarvik"'),
+    ],
+)
+def test_the_reason_tells_in_which_direction_the_entropy_turns(retriever, entropies, difference, reason):
+    model = ScriptedModel().then(trend(entropies), reply(" boats."), reply(ANSWER))
+    events = etc(model, retriever, difference=difference)
+    assert found(events, DecisionMade)[0].reason == only(events, TokensDiscarded).reason == reason
+
+
 def test_the_first_difference_fires_one_word_earlier(retriever):
     assert looks_up(retriever, RISING, difference="first", trigger=0.9) == ["Skarvik"]
     # dH = .1, 1.0, 2.03: m_2 = .95 * 1 + .05 * .1 = .955
@@ -318,7 +333,8 @@ def test_the_look_ups_are_counted(retriever):
     events = etc(model, retriever, max_retrievals=2)
     assert warned(events) == ["look_ups_used_up"]
     assert [decision.retrieve for decision in found(events, DecisionMade)] == [True, True, False]
-    assert found(events, DecisionMade)[-1].reason == 'unsure at "Thomas", but the look-ups are used up'
+    why = 'entropy turns sharply upwards at "Thomas", but the look-ups are used up'
+    assert found(events, DecisionMade)[-1].reason == why
     assert fired(events) == ["Thomas", "Thomas"]
     assert kept_text(events, "reasoning").endswith("number 1." + PROBE)
     assert cost(events)[1] == 2

@@ -218,7 +218,7 @@ def test_a_chain_of_thought_strikes_through_what_was_discarded_and_numbers_the_l
         " That is nine and a half hours"
     )
     assert [cut.text for cut in text.all("s")] == [" 22:00.", " 6:00, before breakfast."]
-    assert [cut.attributes["title"] for cut in text.all("s")] == ['unsure at "22:00"', 'unsure at "6:00"']
+    assert [cut.attributes["title"] for cut in text.all("s")] == ['entropy turns sharply upwards at "22:00"', 'entropy turns sharply upwards at "6:00"']
     assert [mark.text for mark in text.all("span", "mark")] == ["1", "2"]
     rows = section(page, "Chain of thought").all("tbody")[0].all("tr")
     assert [cell.text for cell in rows[3].all("td")] == (
@@ -248,8 +248,8 @@ def test_each_look_up_tells_its_query_with_the_words_shaded_by_weight():
     page = tree(fold(traces.looked_up_twice()))
     paths = section(page, "Paths")
     assert [head.text for head in paths.all("h3")] == [
-        'Look-up 1 of 2: unsure at "22:00"',
-        'Look-up 2 of 2: unsure at "6:00"',
+        'Look-up 1 of 2: entropy turns sharply upwards at "22:00"',
+        'Look-up 2 of 2: entropy turns sharply upwards at "6:00"',
     ]
     words = [span for span in paths.all("span") if span.attributes.get("class", "").startswith("word")]
     assert [word.text for word in words] == ["quiet", "time", "starts", "quiet", "ends"]

@@ -98,7 +98,7 @@ def test_the_chain_of_thought_shows_what_was_discarded_where_it_stood():
 
 def test_each_look_up_is_told_with_its_word_its_query_and_what_it_found():
     text = told(traces.looked_up_twice())
-    assert section(text, 'look-up 1 of 2: unsure at "22:00"') == [
+    assert section(text, 'look-up 1 of 2: entropy turns sharply upwards at "22:00"') == [
         "  kept so far  Quiet time starts at",
         '  word         "22:00" 1.62 against 1.00; entropy 2.30, first difference 1.90,',
         "               second 1.70",
