@@ -15,7 +15,7 @@ from adaptrag_cli import prompts
 from adaptrag_cli.errors import ModelError
 from adaptrag_cli.learning.losses import IGNORED, Fork, fork
 from adaptrag_cli.learning.pairs import Pair
-from adaptrag_cli.learning.trajectories import Segment, Trajectory
+from adaptrag_cli.learning.trajectories import Segment, Trajectory, segments_of
 from adaptrag_cli.models.chat import clean_text
 
 CUT_OFF = 4096
@@ -104,9 +104,18 @@ def learned_tokens(pieces: Sequence[bytes], segments: Sequence[Segment]) -> list
 
 
 def preference_of(pair: Pair, tokens: TurnTokens) -> Preference:
-    """Cut a pair into tokens: the markers are tokens of their own, as where a decision is read off."""
+    """Cut a pair into tokens: the markers are tokens of their own, as where a decision is read off.
+
+    Raises:
+        ModelError: the model's tokens do not read what the pair reads.
+    """
     user_text = prompts.follow_ups(pair.question)
-    made = fork(tokens.prompt(user_text, pair.prefix), tokens.plain(pair.preferred), tokens.plain(pair.rejected))
+    preferred, rejected = tokens.plain(pair.preferred), tokens.plain(pair.rejected)
+    is_learned = [
+        *learned_tokens([*map(tokens.piece, preferred)], segments_of(pair.preferred)),
+        *learned_tokens([*map(tokens.piece, rejected)], segments_of(pair.rejected)),
+    ]
+    made = fork(tokens.prompt(user_text, pair.prefix), preferred, rejected, is_learned)
     return Preference(question=user_text, fork=made, prefers_retrieval=pair.prefers_retrieval)
 
 

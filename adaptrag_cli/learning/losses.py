@@ -20,15 +20,6 @@ BETA = 0.4
 """Of the calibration loss, from the released code."""
 
 
-def labels_of(prompt: Sequence[int], segments: Sequence[tuple[Sequence[int], bool]]) -> tuple[list[int], list[int]]:
-    """Token ids and labels of a user turn, which is never learned, and of segments that are or are not."""
-    ids, labels = list(prompt), [IGNORED] * len(prompt)
-    for tokens, is_trained in segments:
-        ids += tokens
-        labels += tokens if is_trained else [IGNORED] * len(tokens)
-    return ids, labels
-
-
 def token_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Mean negative log-probability of the learned tokens; logits (batch, tokens, vocabulary), labels (batch, tokens).
 
@@ -68,14 +59,14 @@ class Fork:
     prefix: int
     first: int
     """Tokens of the first continuation."""
-
-    @property
-    def second(self) -> int:
-        return len(self.token_ids) - self.prefix - self.first
+    is_learned: tuple[bool, ...]
+    """Of each token behind the prefix: whether it counts, or is a passage's that is only read."""
 
 
-def fork(prefix: Sequence[int], first: Sequence[int], second: Sequence[int]) -> Fork:
-    """Put two continuations behind one prefix.
+def fork(
+    prefix: Sequence[int], first: Sequence[int], second: Sequence[int], is_learned: Sequence[bool] | None = None
+) -> Fork:
+    """Put two continuations behind one prefix; all their tokens count where nothing else is said.
 
     Raises:
         ValueError: one of the three is empty.
@@ -88,6 +79,7 @@ def fork(prefix: Sequence[int], first: Sequence[int], second: Sequence[int]) -> 
         positions=(*range(n + len(first)), *range(n, n + len(second))),
         prefix=n,
         first=len(first),
+        is_learned=(True,) * (len(first) + len(second)) if is_learned is None else tuple(is_learned),
     )
 
 
@@ -103,7 +95,7 @@ def fork_mask(made: Fork) -> torch.Tensor:
 
 
 def fork_logprobs(model: Any, made: Fork) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probability of each continuation after the prefix, from one forward pass; `model` is a causal transformer."""
+    """Log-probability of what counts of each continuation, from one forward pass; `model` is a causal transformer."""
     import torch
 
     device = next(model.parameters()).device
@@ -113,16 +105,17 @@ def fork_logprobs(model: Any, made: Fork) -> tuple[torch.Tensor, torch.Tensor]:
     mask = torch.zeros(allowed.shape, device=device).masked_fill(~allowed, torch.finfo(torch.float32).min)
     positions = torch.tensor([made.positions], device=device)
     split, end = made.prefix + made.first, len(made.token_ids)
-    before_first = list(range(made.prefix - 1, split - 1))
-    before_second = [made.prefix - 1, *range(split, end - 1)]
-    needed = torch.tensor(before_first + before_second, device=device)
+    before = [*range(made.prefix - 1, split - 1), made.prefix - 1, *range(split, end - 1)]
+    learned = [at for at, counts in enumerate(made.is_learned) if counts]
+    needed = torch.tensor([before[at] for at in learned], device=device)
     # Logits of all tokens would take more memory than the model: 0.6 MB each at 150,000 words.
     logits = model(
         input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=needed
     ).logits[0]
     logprobs = logits.float().log_softmax(dim=-1)
-    own = logprobs.gather(1, ids[0, made.prefix :, None])[:, 0]
-    return own[: made.first].sum(), own[made.first :].sum()
+    own = logprobs.gather(1, ids[0, made.prefix :][learned, None])[:, 0]
+    first = sum(made.is_learned[: made.first])
+    return own[:first].sum(), own[first:].sum()
 
 
 def process_cost(is_right: bool, retrievals: int) -> tuple[bool, int]:
@@ -140,10 +133,10 @@ def grpo_reward(*, is_right: bool, is_well_formed: bool, retrievals: int) -> flo
     return 0.1 if is_well_formed else 0.0
 
 
-def group_advantages(rewards: Sequence[float], *, unbiased: bool = False) -> tuple[float, ...]:
+def group_advantages(rewards: Sequence[float]) -> tuple[float, ...]:
     """Rewards of one question's rollouts, less their mean, over their deviation; all 0 where they are equal."""
     n = len(rewards)
     mean = sum(rewards) / n
     differences = [reward - mean for reward in rewards]
-    deviation = math.sqrt(sum(d * d for d in differences) / (n - 1 if unbiased and n > 1 else n))
+    deviation = math.sqrt(sum(d * d for d in differences) / n)
     return tuple(d / deviation for d in differences) if deviation > 1e-12 else (0.0,) * n

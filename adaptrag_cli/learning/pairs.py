@@ -2,7 +2,7 @@
 
 Three ways to make them (Table 6): `path` takes the steps of the cheapest right path; `all-nodes` every node of the tree
 below which both a right path exists and one decision is better; `sentence` sets whole continuations up to the end of
-the step against each other, where the others set the two markers.
+the step against each other, where the others set the two markers; passages in them are read and do not count.
 """
 
 from __future__ import annotations

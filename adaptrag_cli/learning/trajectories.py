@@ -7,6 +7,7 @@ Segments joined are the assistant's turn. All is learned but the passages: the m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ import msgspec
 
 from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
-from adaptrag_cli.stepwise.narrative import CONTEXT, Narrative, parse, pieces_of
+from adaptrag_cli.stepwise.narrative import Narrative, parse, read_line, render
 
 _SHOWN = 80
 
@@ -61,31 +62,29 @@ def make_trajectory(user_text: str, narrative: Narrative, *, question_id: str = 
     """
     if not narrative.is_complete:
         raise ValueError("only a complete narrative can be learned")
-    segments = narrative_segments(narrative)
+    written = render(narrative)
     return Trajectory(
-        messages=(
-            Message(role="user", content=user_text),
-            Message(role="assistant", content="".join(segment.text for segment in segments)),
-        ),
-        segments=segments,
+        messages=(Message(role="user", content=user_text), Message(role="assistant", content=written)),
+        segments=segments_of(written),
         path="".join("R" if step.retrieve else "D" for step in narrative.steps),
         retrievals=narrative.retrievals,
         question_id=question_id,
     )
 
 
-def narrative_segments(narrative: Narrative) -> tuple[Segment, ...]:
-    """Cut a narrative's text into what is learned and the blocks of passages; neighbours of one kind are joined."""
-    parts: list[tuple[str, bool]] = []
-    pieces = pieces_of(narrative)
-    for number, piece in enumerate(pieces, start=1):
-        text = f"{piece}\n" if number < len(pieces) else str(piece)
-        is_trained = piece.kind != "context"
-        if parts and parts[-1][1] == is_trained:
-            parts[-1] = (parts[-1][0] + text, is_trained)
-        else:
-            parts.append((text, is_trained))
-    return tuple(Segment(text=text, train=is_trained) for text, is_trained in parts)
+def segments_of(text: str) -> tuple[Segment, ...]:
+    """Cut a narrative, or whole lines of one, into what is learned and the blocks of passages.
+
+    Passages stand from the line of their marker up to the next marker.
+    """
+    parts: list[Segment] = []
+    is_learned = True
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        piece = read_line(line)
+        is_learned = is_learned if piece is None else piece.kind != "context"
+        before = parts.pop().text if parts and parts[-1].train is is_learned else ""
+        parts.append(Segment(text=before + line, train=is_learned))
+    return tuple(parts)
 
 
 def answer_only(trajectory: Trajectory) -> Trajectory:
@@ -144,5 +143,11 @@ def _check(trajectory: Trajectory) -> None:
         raise ValueError(f"its text tells path {told!r}, not {trajectory.path!r}")
     if not narrative.is_complete:
         raise ValueError("its narrative has no end, or a step without an answer")
-    if any(segment.train and segment.text.startswith(CONTEXT) for segment in trajectory.segments):
+    both = zip(_marks(trajectory.segments), _marks(segments_of(trajectory.written)), strict=True)
+    if any(is_learned and not may_be for is_learned, may_be in both):
         raise ValueError("its passages are marked as learned")
+
+
+def _marks(segments: Iterable[Segment]) -> list[bool]:
+    """Of each letter: whether it is learned."""
+    return [segment.train for segment in segments for _ in segment.text]

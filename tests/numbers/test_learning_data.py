@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.learning.examples import preference_of
 from adaptrag_cli.learning.pairs import make_pairs
 from adaptrag_cli.learning.trajectories import answer_only, make_trajectory, read_trajectories, write_trajectories
 from adaptrag_cli.learning.tree import Answers, explore
-from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep
+from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep, render
+from tiny_learner import FIRST_BYTE, ByteTokens
 
 STEPS = (
     NarrativeStep(sub_query="Who sang Let It Be?", answer="the Beatles"),
@@ -54,6 +56,7 @@ def test_trajectories_are_read_as_they_were_written(tmp_path: Path):
         ({"retrievals": 2}, "path 'DR' has not 2 retrievals"),
         ({"path": "RD"}, "its text tells path 'DR', not 'RD'"),
         ({"segments": [{"text": "other", "train": True}]}, "its segments are not the assistant's turn"),
+        ({"segments": [{"text": render(NARRATIVE), "train": True}]}, "its passages are marked as learned"),
         ({"path": "DX"}, "Expected `str` matching regex"),
     ],
 )
@@ -102,6 +105,19 @@ def test_pairs_of_whole_sentences():
     second = make_pairs(tree, "sentence")[1]
     searched = "Let's search the question in Wikipedia.\nContext:\n[1] p\nIntermediate answer: a fact"
     assert (second.preferred, second.rejected) == (searched, "Intermediate answer: a guess")
+
+
+def test_passages_of_whole_sentences_do_not_count():
+    pair = make_pairs(explore("q", TwoSteps(), {"DR"}.__contains__, whole=True), "sentence")[1]
+    made = preference_of(pair, ByteTokens()).fork
+    counted = bytes(
+        token - FIRST_BYTE
+        for token, is_learned in zip(made.token_ids[made.prefix :], made.is_learned, strict=True)
+        if is_learned
+    )
+    assert counted.decode() == (
+        "Let's search the question in Wikipedia.\nIntermediate answer: a fact" + "Intermediate answer: a guess"
+    )
 
 
 def test_pairs_of_all_nodes():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -13,16 +15,9 @@ from adaptrag_cli.learning.losses import (
     fork_mask,
     group_advantages,
     grpo_reward,
-    labels_of,
     process_cost,
     token_cross_entropy,
 )
-
-
-def test_only_what_the_model_writes_is_learned():
-    ids, labels = labels_of([1, 2], [([3, 4], True), ([5, 6], False), ([7], True)])
-    assert ids == [1, 2, 3, 4, 5, 6, 7]
-    assert labels == [IGNORED, IGNORED, 3, 4, IGNORED, IGNORED, 7]
 
 
 def test_cross_entropy_counts_learned_tokens_alone():
@@ -54,7 +49,8 @@ def test_calibration_loss_of_extreme_margins_is_a_number():
 
 def test_the_continuations_of_a_fork_do_not_see_each_other():
     made = fork([1, 2], [3, 4], [5])
-    assert (made.token_ids, made.positions, made.second) == ((1, 2, 3, 4, 5), (0, 1, 2, 3, 2), 1)
+    assert (made.token_ids, made.positions) == ((1, 2, 3, 4, 5), (0, 1, 2, 3, 2))
+    assert made.is_learned == (True,) * 3
     assert fork_mask(made)[0, 0].int().tolist() == [
         [1, 0, 0, 0, 0],
         [1, 1, 0, 0, 0],
@@ -86,6 +82,20 @@ def test_one_pass_over_a_fork_gives_what_two_passes_give():
         assert both == pytest.approx([alone(first), alone(second)], abs=1e-4)
 
 
+def test_passages_of_a_fork_are_read_and_do_not_count():
+    """Four tokens, all alike likely; of the first continuation two count, of the second one: 2 ln 4 and ln 4."""
+    seen = []
+
+    def model(*, input_ids, logits_to_keep, **_how):
+        seen.append(logits_to_keep.tolist())
+        return SimpleNamespace(logits=torch.zeros(1, len(logits_to_keep), 4))
+
+    model.parameters = lambda: iter([torch.zeros(1)])
+    made = fork([1, 2], [3, 0, 1], [2, 3], [True, False, True, True, False])
+    assert [value.item() for value in fork_logprobs(model, made)] == pytest.approx([-2.772589, -1.386294], abs=1e-6)
+    assert seen == [[1, 3, 1]]  # what stands before 3, before the last 1, and before 2
+
+
 def test_rewards():
     rewards = [grpo_reward(is_right=True, is_well_formed=True, retrievals=r) for r in (0, 1, 3, 5, 7)]
     assert rewards == pytest.approx([1, 0.9, 0.7, 0.5, 0.5])
@@ -94,10 +104,9 @@ def test_rewards():
 
 
 def test_advantages_of_a_group():
-    """Mean .5, squared differences .25, .16, .16, .25: deviation sqrt(.205), unbiased sqrt(.82 / 3)."""
+    """Mean .5, squared differences .25, .16, .16, .25: deviation sqrt(.205)."""
     group = (1, 0.9, 0.1, 0)
     assert group_advantages(group) == pytest.approx((1.104315, 0.883452, -0.883452, -1.104315), abs=1e-6)
-    assert group_advantages(group, unbiased=True)[:2] == pytest.approx((0.956365, 0.765092), abs=1e-6)
     assert group_advantages((0.1, 0.1)) == (0, 0)
 
 
