@@ -37,7 +37,8 @@ def look_ups_in_words(run: RunSummary) -> str:
     """How often it was looked up, and why: `looked up 2 times while writing: at "Dyson" (1.62) and "1983" (1.20)`."""
     count = len(run.rounds)
     times = "once" if count == 1 else f"{count} times"
-    return f"looked up {times} while writing: {_reasons(run)}"
+    is_used_up = any(warning.code == "look_ups_used_up" for warning in run.warnings)
+    return f"looked up {times} while writing: {_reasons(run)}{'; then the look-ups were used up' if is_used_up else ''}"
 
 
 def _reasons(run: RunSummary) -> str:

@@ -92,6 +92,9 @@ def _print_round(run: RunSummary, number: int, each: Round, console: Console) ->
         rows.append(("discarded", " ".join(each.discarded.split())))
     if each.query:
         rows.append(("query", f"{query_in_words(each.query)} ({query_method(each.query)})"))
+    written = run.unwatched_after(each)
+    if written is not None:
+        rows.append(("then written", f"{' '.join(written.kept.split()) or '(nothing)'} (stands without being watched)"))
     table(console, (), rows)
     for path in each.paths.values():
         print_chunks(path, console)

@@ -164,6 +164,12 @@ class RunSummary:
         """Whether it was searched for what had been written so far."""
         return any(each.query is not None for each in self.rounds)
 
+    def unwatched_after(self, each: Round) -> ReasoningCall | None:
+        """The call that was written from what a look-up found and kept as it came, where other calls are watched."""
+        after = self.reasoning_calls[each.calls] if each.calls < len(self.reasoning_calls) else None
+        watches = any(call.words for call in self.reasoning_calls)
+        return after if after is not None and watches and not after.words else None
+
     def round_of(self, step: Step) -> Round | None:
         """The look-up of a step."""
         return None if step.round is None else self.rounds[step.round]

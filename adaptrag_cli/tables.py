@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TextIO
 
-from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, TokenGenerated
+from adaptrag_cli.events import ChunksReranked, DraftOdds, PathName, Phase, RunFinished, StopReason, TokenGenerated
 from adaptrag_cli.identity import shortened
+from adaptrag_cli.look_ups import is_conclusion
 from adaptrag_cli.render import agreement_in_words, score_label, weighing_line
 from adaptrag_cli.round_tables import print_chunks, print_probes, print_reasoning
 from adaptrag_cli.run_summary import RunSummary, Writing
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _ALTERNATIVES_SHOWN = 3
+_ENDINGS: Mapping[StopReason, str] = {
+    "end": "the model itself",
+    "stop": "a stop text or sentence",
+    "length": "its limit",
+}
+"""What ended a call."""
 _FINGERPRINT = 28
 """Characters of one that are shown: two fit a line."""
 PATH_NAMES: Mapping[PathName, str] = {
@@ -219,6 +226,8 @@ def call_rows(run: RunSummary) -> list[Row]:
         calls = [call.writing for call in run.reasoning_calls] if phase == "reasoning" else [writing]
         names = [f"{phase} {number}" for number in range(1, len(calls) + 1)] if len(calls) > 1 else [phase]
         rows += [_call_row(name, call) for name, call in zip(names, calls, strict=True)]
+        if run.reasoning_calls and run.sources and writing.prompt and is_conclusion(writing.prompt):
+            rows[-1] = (f"{phase} (without the chunks)", *rows[-1][1:])
     return rows
 
 
@@ -226,7 +235,7 @@ def _call_row(phase: str, writing: Writing) -> Row:
     done = writing.finished
     if done is None:
         return (phase, "", "", len(writing.tokens), "handed in" if writing.is_reused else "cut off")
-    return (phase, done.prompt_tokens, done.reused_tokens, done.generated_tokens, done.stop_reason)
+    return (phase, done.prompt_tokens, done.reused_tokens, done.generated_tokens, _ENDINGS[done.stop_reason])
 
 
 def _print_times(end: RunFinished, console: Console) -> None:

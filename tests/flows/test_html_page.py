@@ -218,7 +218,10 @@ def test_a_chain_of_thought_strikes_through_what_was_discarded_and_numbers_the_l
         " That is nine and a half hours"
     )
     assert [cut.text for cut in text.all("s")] == [" 22:00.", " 6:00, before breakfast."]
-    assert [cut.attributes["title"] for cut in text.all("s")] == ['entropy turns sharply upwards at "22:00"', 'entropy turns sharply upwards at "6:00"']
+    assert [cut.attributes["title"] for cut in text.all("s")] == [
+        'entropy turns sharply upwards at "22:00"',
+        'entropy turns sharply upwards at "6:00"',
+    ]
     assert [mark.text for mark in text.all("span", "mark")] == ["1", "2"]
     rows = section(page, "Chain of thought").all("tbody")[0].all("tr")
     assert [cell.text for cell in rows[3].all("td")] == (

@@ -11,12 +11,14 @@ import traces
 from adaptrag_cli.events import (
     DecisionMade,
     Event,
+    GenerationFinished,
     LayerLogits,
     PromptBuilt,
     QueryBuilt,
     StepAnswered,
     StepDecided,
     SubQueryAsked,
+    WarningRaised,
     WeightedWord,
     WordMeasured,
 )
@@ -99,11 +101,12 @@ def test_the_chain_of_thought_shows_what_was_discarded_where_it_stood():
 def test_each_look_up_is_told_with_its_word_its_query_and_what_it_found():
     text = told(traces.looked_up_twice())
     assert section(text, 'look-up 1 of 2: entropy turns sharply upwards at "22:00"') == [
-        "  kept so far  Quiet time starts at",
-        '  word         "22:00" 1.62 against 1.00; entropy 2.30, first difference 1.90,',
-        "               second 1.70",
-        "  discarded    22:00.",
-        "  query        quiet 0.41, time 0.35, starts 0.12 (words chosen by attention)",
+        "  kept so far   Quiet time starts at",
+        '  word          "22:00" 1.62 against 1.00; entropy 2.30, first difference 1.90,',
+        "                second 1.70",
+        "  discarded     22:00.",
+        "  query         quiet 0.41, time 0.35, starts 0.12 (words chosen by attention)",
+        "  then written  21:30. (stands without being watched)",
         "  rank  score  place              heading",
         "     1  9.500  handbook.md:11-19  Handbook > House rules",
         "     2  7.250  handbook.md:31-39  Handbook > House rules",
@@ -125,8 +128,50 @@ def test_each_call_of_a_chain_of_thought_has_its_row():
     lines = section(told(traces.looked_up_twice()), "model calls, in tokens")
     assert [line.split()[:2] for line in lines[1:]] == [
         *(["reasoning", str(number)] for number in range(1, 6)),
-        ["answer", "110"],
+        ["answer", "(without"],
     ]
+    assert lines[-1].split("  ")[1:2] == ["answer (without the chunks)"]
+
+
+def test_an_answer_that_reads_chunks_is_not_called_without_them():
+    events = [
+        msgspec.structs.replace(e, chunk_ids=("handbook.md#1",)) if isinstance(e, PromptBuilt) else e
+        for e in traces.looked_up_twice()
+    ]
+    assert "without the chunks" not in told(events)
+    assert "without the chunks" not in told(traces.certain_while_writing())
+
+
+def test_a_call_is_told_to_have_ended_by_itself_at_a_stop_or_at_its_limit():
+    events = traces.looked_up_twice()
+    reasons = iter(["stop", "length", "stop", "stop", "end", "end"])
+    ended = [
+        msgspec.structs.replace(e, stop_reason=next(reasons)) if isinstance(e, GenerationFinished) else e
+        for e in events
+    ]
+    lines = section(told(ended), "model calls, in tokens")
+    assert [line.split("  ")[-1] for line in lines[1:]] == [
+        "a stop text or sentence",
+        "its limit",
+        "a stop text or sentence",
+        "a stop text or sentence",
+        "the model itself",
+        "the model itself",
+    ]
+
+
+def test_used_up_look_ups_are_told_with_the_others():
+    events = traces.looked_up_twice()
+    used_up = WarningRaised(code="look_ups_used_up", message="look-ups are used up (--max-retrievals 2)")
+    assert look_ups_in_words(fold([*events[:-1], used_up, events[-1]])) == (
+        'looked up 2 times while writing: at "22:00" (1.62) and "6:00" (2.00), threshold 1.00; '
+        "then the look-ups were used up"
+    )
+
+
+def test_methods_that_watch_no_word_do_not_say_what_stands_unwatched():
+    events = without_words(traces.looked_up_twice())
+    assert "without being watched" not in told(events)
 
 
 def test_a_document_cannot_reach_the_terminal_through_a_query():

@@ -270,9 +270,9 @@ evidence
 
 model calls, in tokens
   call            prompt  reused  written  ended by
-  draft               20       4        2  end
-  pseudo_context      20       4        4  end
-  answer              60       4        2  end
+  draft               20       4        2  the model itself
+  pseudo_context      20       4        4  the model itself
+  answer              60       4        2  the model itself
 
 time
   setup     2 ms
@@ -319,10 +319,10 @@ PARTS = {
         "  from memory              10 pm\n"
         "  from the pseudo-context  21:00\n"
         "  agreement                normalised exact match: they differ\n",
-        "  draft               20       4        3  end\n"
-        "  pseudo_context      20       4        4  end\n"
-        "  second_draft        20       4        3  end\n"
-        "  answer              20       4        3  end\n",
+        "  draft               20       4        3  the model itself\n"
+        "  pseudo_context      20       4        4  the model itself\n"
+        "  second_draft        20       4        3  the model itself\n"
+        "  answer              20       4        3  the model itself\n",
     ],
     "thinking_aloud": [
         "rationale (written by the model to widen the question, never evidence)\n  Quiet time is at night.\n",

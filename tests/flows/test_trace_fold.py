@@ -367,7 +367,12 @@ def test_the_rounds_of_a_document():
         "fires": True,
     }
     assert document["rounds"][0] == {
-        "decision": {"retrieve": True, "uncertainty": 1.62, "threshold": 1.0, "reason": 'entropy turns sharply upwards at "22:00"'},
+        "decision": {
+            "retrieve": True,
+            "uncertainty": 1.62,
+            "threshold": 1.0,
+            "reason": 'entropy turns sharply upwards at "22:00"',
+        },
         "kept": "Quiet time starts at",
         "word": word,
         "discarded": " 22:00.",
@@ -403,7 +408,11 @@ def test_the_rounds_of_a_document():
     }
     assert document["reasoning"] == "Quiet time starts at 21:30. The quiet ends at 7:00. That is nine and a half hours"
     call = document["reasoning_calls"][0]
-    assert (call["kept"], call["discarded"], call["reason"]) == ("Quiet time starts at", " 22:00.", 'entropy turns sharply upwards at "22:00"')
+    assert (call["kept"], call["discarded"], call["reason"]) == (
+        "Quiet time starts at",
+        " 22:00.",
+        'entropy turns sharply upwards at "22:00"',
+    )
     assert (len(call["words"]), call["words"][3]) == (4, word)
     assert document["answer"] == "9.5 hours"
 
