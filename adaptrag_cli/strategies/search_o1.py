@@ -53,15 +53,13 @@ class SearchO1:
         while tokens_left > 0:
             thought = yield from telling.write("reasoning", tokens_left, stop=_STOPS)
             thoughts, tokens_left = thoughts + thought.text, tokens_left - len(thought.tokens)
-            telling.parts.append(thought.text)
             searched = searched_for(thought)
-            if concludes(thoughts) or not searched:
+            if concludes(thoughts) or not searched or not (yield from _begin_search(telling, searched)):
+                # A search that is not made would stay open, and the answer would read as what is searched for.
+                before, begun, _ = thought.text.partition(_BEGIN)
+                telling.parts.append(before.rstrip() if begun else before)
                 break
-            if telling.step + 1 == use.options.max_steps:
-                yield from telling.used_up()
-                break
-            if not (yield from telling.begin_step(searched)):
-                break
+            telling.parts.append(thought.text)
             yield from _read(telling, searched)
         completion = ""
         if not concludes(thoughts):
@@ -83,6 +81,14 @@ def searched_for(thought: Generation) -> str:
     """The query with which a thought stops; empty where it stops without one."""
     _, begun, searched = thought.text.rpartition(_BEGIN)
     return on_one_line(searched) if begun and thought.stop_reason == "stop" and searched.strip() else ""
+
+
+def _begin_search(telling: Telling, searched: str) -> Generator[Event, None, bool]:
+    """Ask for it; say whether it is to be searched for."""
+    if telling.step + 1 == telling.use.options.max_steps:
+        yield from telling.used_up()
+        return False
+    return (yield from telling.begin_step(searched))
 
 
 def _read(telling: Telling, searched: str) -> Generator[Event, None, None]:

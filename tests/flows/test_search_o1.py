@@ -86,32 +86,36 @@ def test_a_thought_may_end_without_a_search(retriever):
     assert (decision.retrieve, decision.reason) == (False, "nothing was asked")
 
 
-@pytest.mark.parametrize("thought", ["Edison lit it.", "Is it <search></search>", "Is it <search>open"])
+@pytest.mark.parametrize(
+    "thought", ["Is it", "Is it <search></search>", "Is it <search>open", "Is it <search> <search>"]
+)
 def test_a_thought_that_comes_to_nothing_is_asked_for_its_answer(retriever, thought):
     model, events = ask(retriever, reply(thought), reply(" Edison.\n"))
-    assert model.calls[-1].prompt.text.endswith(f"{thought.removesuffix('</search>')} So the answer is")
+    assert model.calls[-1].prompt.text.endswith("<assistant>Is it So the answer is")
     assert only(events, RunFinished).answer == "Edison"
     assert cost(events) == (2, 0)
 
 
 def test_the_searches_allowed_end_it(retriever):
-    _, events = ask(
+    model, events = ask(
         retriever,
         *(reply("Fee? <search>mooring fee</search>"), reply(" 1,500.")),
         *(reply("Lamp? <search>the lamp</search>"), reply(" Ottilie")),
         max_steps=1,
     )
+    assert model.calls[-1].prompt.text.endswith("<result>1,500.</result>\nLamp? So the answer is")
     assert codes(events) == ["steps_used_up"]
     assert only(events, RunFinished).answer == "Ottilie"
     assert cost(events) == (4, 1)
 
 
 def test_a_search_that_comes_again_ends_it(retriever):
-    _, events = ask(
+    model, events = ask(
         retriever,
         *(reply("Fee? <search>mooring fee</search>"), reply(" 1,500.")),
         *(reply("Fee? <search>Mooring fee</search>"), reply(" 1,500")),
     )
+    assert model.calls[-1].prompt.text.endswith("<result>1,500.</result>\nFee? So the answer is")
     assert codes(events) == ["repeated_sub_query"]
     assert only(events, RunFinished).answer == "1,500"
 
