@@ -3,6 +3,10 @@
     {"messages": [user, assistant], "segments": [{"text": ..., "train": true}], "path": "DR", "retrievals": 1}
 
 Segments joined are the assistant's turn. All is learned but the passages: the markers are, for they are the decisions.
+
+Differs from the paper: its starred baselines learn answers alone behind the prompts of `cot` and `cot-retrieve`
+(METHODS 12b). `answer_only` learns them behind the narrative, for a trajectory has neither such a chain of thought nor
+what a search for the whole question finds.
 """
 
 from __future__ import annotations
@@ -88,7 +92,7 @@ def segments_of(text: str) -> tuple[Segment, ...]:
 
 
 def answer_only(trajectory: Trajectory) -> Trajectory:
-    """Learn nothing but the last line, the final answer: the paper's starred baselines."""
+    """Learn nothing but the last line, the final answer; the narrative before it is only read."""
     written = trajectory.written
     cut = written.rfind("\n") + 1
     parts = ((written[:cut], False), (written[cut:], True))

@@ -23,11 +23,6 @@ class ChatTokens:
         self.end_of_turn = end_of_turn
         """What a model writes when its turn is over."""
 
-    @property
-    def size(self) -> int:
-        """How many tokens there are."""
-        return self._tokenizer.size
-
     def prompt(self, user_text: str, written: str = "") -> tuple[int, ...]:
         """A user's turn, and what the model has written in its own: the tokens of `LanguageModel.build_prompt`."""
         return self._tokenizer.build_prompt(self._frame, user_text, written).token_ids
