@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from adaptrag_cli.learning.branches import Branch, branches_of, path_told
+from adaptrag_cli.learning.branches import CHOSEN, Branch, LineKind, branches_of, lines_of, path_told
 from adaptrag_cli.learning.run_figures import RunFigures, run_figures
 from adaptrag_cli.learning.runs import Explored, SynthesisManifest
 from adaptrag_cli.learning.tree import choose_path
@@ -20,7 +20,6 @@ from adaptrag_cli.report.terminal_form import print_drawing, print_sections
 from adaptrag_cli.report.training_tables import exploration_sections
 
 FORMAT = 1
-_CHOSEN = "*"
 _SHOWN = 44
 """Characters of a question in the list."""
 
@@ -76,32 +75,23 @@ def _grow(drawn: Any, branch: Branch) -> None:
 
 
 def _label(branch: Branch, question: str = "") -> Any:
-    """The lines of a node: what it answers and from where, what it asks next, or how it ended."""
     from rich.text import Text
 
     from adaptrag_cli.terminal import printable
 
-    node = branch.node
-    mark = f"{_CHOSEN} " if branch.is_chosen else ""
-    strong = "bold green" if branch.is_chosen else ""
-    lines: list[tuple[str, str]] = []
-    if branch.source:
-        told = f": {printable(branch.answer)}" if branch.answer else ""
-        lines.append((f"{mark}{node.path[-1]} from {branch.source}{told}", strong))
-    else:
-        lines.append((f"{mark}{printable(question)}", "bold"))
-    if node.sub_query:
-        lines.append((f"asks: {printable(node.sub_query)}", "cyan"))
-    if branch.ending:
-        final = f"= {printable(node.final) or '(no answer)'}  " if node.outcome in {"right", "wrong"} else ""
-        lines.append((f"{final}{branch.ending}", _STYLES.get(node.outcome, "dim")))
-    text = Text()
-    for number, (line, style) in enumerate(lines):
-        text.append(f"\n{line}" if number else line, style=style)
-    return text
+    lines = lines_of(branch, question)
+    return Text("\n").join(Text(printable(line), style=_STYLES[kind]) for kind, line in lines)
 
 
-_STYLES: Mapping[str, str] = {"right": "bold green", "wrong": "red"}
+_STYLES: Mapping[LineKind, str] = {
+    "question": "bold",
+    "chosen": "bold green",
+    "answer": "",
+    "asks": "cyan",
+    "right": "bold green",
+    "wrong": "red",
+    "unfinished": "dim",
+}
 
 
 def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
@@ -114,7 +104,7 @@ def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
         f"{explored.seconds:.0f} s"
     )
     if chosen is not None:
-        return [f"{_CHOSEN} {path_told(chosen, manifest.paths)}", golds, cost]
+        return [f"{CHOSEN} {path_told(chosen, manifest.paths)}", golds, cost]
     why = "the cap on expansions was reached" if explored.tree.is_cut else "every path was explored"
     return [f"no path is right; {why}", golds, cost]
 

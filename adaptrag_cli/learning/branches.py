@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from adaptrag_cli.learning.tree import Node, Paths, Tree
+
+LineKind = Literal["question", "chosen", "answer", "asks", "right", "wrong", "unfinished"]
+"""What a line tells, by which it is coloured: an answer on the chosen path is `chosen`."""
+CHOSEN = "*"
+"""Marks the nodes of the chosen path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,25 @@ class Branch:
             case _:
                 why = {"repeated": ", after it asked the same again", "steps_used_up": ", its steps used up"}
                 return f"{node.outcome}{why.get(node.ending, '')}"
+
+
+def lines_of(branch: Branch, question: str) -> tuple[tuple[LineKind, str], ...]:
+    """What a node answers and from where, or the question in the root; what it asks next; or how it ended."""
+    node = branch.node
+    lines: list[tuple[LineKind, str]] = []
+    mark = f"{CHOSEN} " if branch.is_chosen else ""
+    if branch.source:
+        told = f": {branch.answer}" if branch.answer else ""
+        lines.append(("chosen" if branch.is_chosen else "answer", f"{mark}{node.path[-1]} from {branch.source}{told}"))
+    else:
+        lines.append(("question", f"{mark}{question}"))
+    if node.sub_query:
+        lines.append(("asks", f"asks: {node.sub_query}"))
+    if node.outcome in ("right", "wrong"):
+        lines.append((node.outcome, f"= {node.final or '(no answer)'}  {branch.ending}"))
+    elif branch.ending:
+        lines.append(("unfinished", branch.ending))
+    return tuple(lines)
 
 
 def branches_of(tree: Tree, chosen: Node | None) -> Branch:

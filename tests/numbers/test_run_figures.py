@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adaptrag_cli.learning.branches import branches_of, path_told
+from adaptrag_cli.learning.branches import branches_of, lines_of, path_told
 from adaptrag_cli.learning.run_figures import run_figures
 from adaptrag_cli.learning.tree import Limits, choose_path, explore
 from explored_trees import Scripted, explored, manifest
@@ -50,3 +50,8 @@ def test_branches_tell_answers_endings_and_the_chosen_path():
     assert [each.ending for each in memory.children] == ["wrong, its steps used up", "the documents do not tell"]
     assert [each.ending for each in documents.children] == ["right, its steps used up", "the documents do not tell"]
     assert [each.is_chosen for each in documents.children] == [True, False]
+    assert lines_of(root, "lost") == (("question", "* lost"), ("asks", "asks: Who?"))
+    assert lines_of(memory, "")[0] == ("answer", "D from memory: memory")
+    right, pruned = (lines_of(each, "") for each in documents.children)
+    assert right == (("chosen", "* D from memory: memory"), ("right", "= RD  right, its steps used up"))
+    assert pruned == (("answer", "R from documents"), ("unfinished", "the documents do not tell"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from textual import events
@@ -11,12 +11,20 @@ from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from adaptrag_cli.learning.branches import Branch
+from adaptrag_cli.learning.branches import Branch, LineKind, lines_of
 from adaptrag_cli.terminal import printable
 
 _QUIET = "$foreground-muted"
 _CHOSEN = "bold $text-success"
-_ENDINGS = {"right": "$text-success", "wrong": "$text-error"}
+_STYLES: Mapping[LineKind, str] = {
+    "question": "bold",
+    "chosen": _CHOSEN,
+    "answer": "",
+    "asks": "$text-accent",
+    "right": "$text-success",
+    "wrong": "$text-error",
+    "unfinished": _QUIET,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +136,8 @@ class ExploredTree(OptionList):
 
 
 def _text(branch: Branch, question: str, *, is_folded: bool) -> Content:
-    """What a node answers, what it asks, and how it ended, a line each."""
-    node = branch.node
-    strong = _CHOSEN if branch.is_chosen else ""
-    mark = "* " if branch.is_chosen else ""
-    if branch.source:
-        answer = f": {printable(branch.answer)}" if branch.answer else ""
-        lines = [Content.styled(f"{mark}{node.path[-1]} from {branch.source}{answer}", strong)]
-    else:
-        lines = [Content.styled(f"{mark}{printable(question)}", "bold")]
-    if node.sub_query:
-        lines.append(Content.styled(f"asks: {printable(node.sub_query)}", "$text-accent"))
-    if branch.ending:
-        final = f"= {printable(node.final) or '(no answer)'}  " if node.outcome in _ENDINGS else ""
-        lines.append(Content.styled(f"{final}{branch.ending}", _ENDINGS.get(node.outcome, _QUIET)))
+    """The lines of a node, and how many nodes are folded away below it."""
+    lines = [Content.styled(printable(line), _STYLES[kind]) for kind, line in lines_of(branch, question)]
     if is_folded:
         below = sum(1 for _ in _all(branch)) - 1
         lines.append(Content.styled(f"... {below} nodes below", _QUIET))
