@@ -10,10 +10,12 @@ import gguf
 import msgspec
 import pytest
 
+from adaptrag_cli.identity import fingerprint_with, name_with
 from adaptrag_cli.learning import training
 from adaptrag_cli.learning.export import Layout, interleaved_halves
 from adaptrag_cli.learning.lora import lora_weights
 from adaptrag_cli.learning.runs import SynthesisLog, write_run
+from adaptrag_cli.models.adapters import AdapterFile
 from adaptrag_cli.models.files import ModelFile
 from explored_trees import explored, manifest
 from tiny_learner import ByteTokens, tiny_base
@@ -50,16 +52,23 @@ def a_tiny_world(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def a_run(
-    folder: Path, solved: dict[str, str] = SOLVED, *, whole: bool = False, fingerprint: str = "sha256:base"
-) -> Path:
-    folder.mkdir()
-    run = msgspec.structs.replace(manifest(*solved), model_fingerprint=fingerprint, whole=whole)
+def a_run(folder: Path, solved: dict[str, str] = SOLVED, *, fingerprint: str = "sha256:base", **told: object) -> Path:
+    folder.mkdir(parents=True)
+    run = msgspec.structs.replace(manifest(*solved), model_fingerprint=fingerprint, **told)
     write_run(folder, run)
     with closing(SynthesisLog(folder, run)) as log:
         for question, path in solved.items():
             log.append(explored(question, path))
     return folder
+
+
+def explored_with(adapter: AdapterFile, base: str = "sha256:base") -> dict[str, str]:
+    """What a manifest tells of a run that a model with an adapter has explored."""
+    return {
+        "model": name_with("base", adapter.name),
+        "fingerprint": fingerprint_with(base, adapter.fingerprint),
+        "adapter": adapter.name,
+    }
 
 
 def a_base(folder: Path) -> ModelFile:

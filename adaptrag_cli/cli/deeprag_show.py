@@ -31,11 +31,11 @@ def show(
     with reporting_errors():
         from adaptrag_cli.learning.run_figures import run_figures
         from adaptrag_cli.learning.runs import read_explored, read_run
-        from adaptrag_cli.learning.training_report import read_losses, reports_of, stages_begun
+        from adaptrag_cli.learning.training_report import read_losses, reports_of, trainings_begun
 
         manifest = read_run(run)
         found = run_figures(manifest, read_explored(run))
-        curves = {stage: read_losses(run, stage) for stage in stages_begun(run)}
+        curves = {training: read_losses(run, training) for training in trainings_begun(run)}
         reports = reports_of(run)
         if as_json:
             _print_json(run, manifest, found, curves, reports)

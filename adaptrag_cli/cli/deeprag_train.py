@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from adaptrag_cli.learning.fitting import Recipe
     from adaptrag_cli.learning.pairs import PairsOf
     from adaptrag_cli.learning.stages import Objective
+    from adaptrag_cli.learning.training import TrainingPlan
     from adaptrag_cli.learning.training_report import TrainingReport
     from adaptrag_cli.models.files import ModelFile
 
@@ -31,6 +33,7 @@ _TRAINING = "Training"
 _STAGES = ("imitation", "calibration", "grpo")
 _OBJECTIVES = ("all", "answer-only")
 _PAIRS = ("path", "all-nodes", "sentence")
+_NO_LIKELIER = "what was held out is no likelier"
 
 
 @taking(TRAINED)
@@ -50,7 +53,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Adapter to begin with; the later stages begin with the run's own of stage imitation.",
+            help="Adapter to begin with; the later stages begin with what stage imitation made of the run, or else "
+            "with the one that has explored it.",
             show_default=False,
             rich_help_panel=_TRAINING,
         ),
@@ -87,7 +91,12 @@ def train(
     ] = 0,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name of the adapter.", show_default="RUN-STAGE", rich_help_panel=OUTPUT),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the adapter.",
+            show_default="RUN-STAGE, or RUN-answer-only",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a training that was stopped.", rich_help_panel=OUTPUT)
@@ -106,22 +115,25 @@ def train(
         ):
             if value not in known:
                 raise ConfigError(f"{flag} {value!r} is not known", " or ".join(known))
+        if stage != "imitation" and objective != "all":
+            raise ConfigError(f"--objective {objective} is of --stage imitation", "leave it out")
         from adaptrag_cli.cli.eval_progress import watching_evaluation
         from adaptrag_cli.learning.lora import require_training_packages
         from adaptrag_cli.learning.training import TrainingPlan, train
-        from adaptrag_cli.learning.training_report import begun_with
+        from adaptrag_cli.learning.training_report import begun_with, default_name
         from adaptrag_cli.session.plan import models_dir_of
 
         require_training_packages()
         settings = settings_typed(ctx)
-        chosen = cast("Stage", stage)
+        chosen, models_dir = cast("Stage", stage), models_dir_of(settings)
         plan = TrainingPlan(
             run=run,
             stage=chosen,
             base=_base(run, settings, is_typed=ctx.params["model"] is not None),
-            models_dir=models_dir_of(settings),
-            name=name or f"{run.absolute().name}-{stage}",
-            adapter_from=begun_with(run, chosen) if adapter_from is None else adapter_from,
+            models_dir=models_dir,
+            name=name or default_name(run, chosen, objective),
+            may_replace=name is not None,
+            adapter_from=begun_with(run, chosen, models_dir) if adapter_from is None else adapter_from,
             recipe=_recipe(stage, learning_rate, epochs),
             rank=rank,
             objective=cast("Objective", objective),
@@ -131,17 +143,17 @@ def train(
         )
         with watching_evaluation(counted="texts") as watcher:
             path, report = train(plan, watcher, resume=resume)
-        model = plan.base.name if plan.base.entry is not None else str(plan.base.path)
-        _print(path, report, model, as_json=as_json)
+        _print(plan, path, report, as_json=as_json)
 
 
 def _base(run: Path, settings: Settings, *, is_typed: bool) -> ModelFile:
     """The model to train: the one that has explored, found by its name where none is typed."""
+    from adaptrag_cli.identity import parted
     from adaptrag_cli.learning.runs import read_run
     from adaptrag_cli.models.files import locate_model
     from adaptrag_cli.session.plan import models_dir_of
 
-    explored = read_run(run).model.partition(" + ")[0]
+    explored, _ = parted(read_run(run).model)
     return locate_model(settings.models.answer if is_typed else explored, models_dir_of(settings))
 
 
@@ -161,7 +173,7 @@ def _recipe(stage: str, learning_rate: float | None, epochs: int | None) -> Reci
     return msgspec.structs.replace(RECIPES[stage], **{key: value for key, value in typed.items() if value is not None})
 
 
-def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> None:
+def _print(plan: TrainingPlan, path: Path, report: TrainingReport, *, as_json: bool) -> None:
     """Print what came of a training, and say what to do with it."""
     import msgspec
 
@@ -173,12 +185,15 @@ def _print(path: Path, report: TrainingReport, model: str, *, as_json: bool) -> 
         from adaptrag_cli.report.terminal_form import print_sections
         from adaptrag_cli.report.training_tables import training_sections
 
-        title = f"{report.adapter}: stage {report.stage} on {report.run}"
+        title = f"{report.adapter}: stage {report.training} on {report.run}"
         print_sections(title, training_sections(report), (), sys.stdout)
     if not report.has_learned:
-        say("warning: what was held out is no likelier than before: the adapter may do harm")
+        missed = "the mean reward on what was held out is no higher" if report.stage == "grpo" else _NO_LIKELIER
+        say(f"warning: {missed} than before: the adapter may do harm")
     say(printable(f"wrote {path}"))
-    adapter = f'--strategy deeprag --examples 0 --model {model} --adapter {report.adapter} "..."'
-    say(printable(f"ask with it: adaptrag ask {adapter}"))
-    if report.stage == "imitation":
-        say("or go on with: adaptrag deeprag train RUN --stage calibration")
+    model = plan.base.name if plan.base.entry is not None else str(plan.base.path)
+    asked = ["--strategy", "deeprag", "--examples", "0", "--model", model, "--adapter", report.adapter]
+    say(printable(f'ask with it: {shlex.join(["adaptrag", "ask", *asked])} "..."'))
+    if report.training == "imitation":
+        further = ["adaptrag", "deeprag", "train", str(plan.run), "--stage", "calibration"]
+        say(printable(f"or go on with: {shlex.join(further)}"))

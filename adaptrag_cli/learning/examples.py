@@ -21,6 +21,7 @@ from adaptrag_cli.models.chat import clean_text
 CUT_OFF = 4096
 """Tokens of the longest text that is trained on (METHODS 9.4)."""
 HELD_OUT_SHARE = 0.15
+"""Of all questions there could be; of a few, more or fewer are."""
 
 
 class TurnTokens(Protocol):
@@ -120,9 +121,17 @@ def preference_of(pair: Pair, tokens: TurnTokens) -> Preference:
 
 
 def held_out_questions(questions: Iterable[str], *, seed: int, share: float = HELD_OUT_SHARE) -> frozenset[str]:
-    """Choose the questions that are not learned from, at least one; the same ones whatever their order.
+    """Choose the questions that are not learned from, each by its own hash, whatever others there are.
 
-    Stages with the same seed hold out the same questions of a run.
+    So all stages and runs with the same seed hold out the same ones. One is held out and one is learned from in any
+    case: that with the smallest hash, and that with the largest.
     """
-    ranked = sorted(set(questions), key=lambda question: hashlib.sha256(f"{seed}:{question}".encode()).digest())
-    return frozenset(ranked[: max(1, round(share * len(ranked)))])
+    hashes = {question: _fraction(f"{seed}:{question}") for question in questions}
+    ranked = sorted(hashes, key=lambda question: (hashes[question], question))
+    below = sum(value < share for value in hashes.values())
+    return frozenset(ranked[: max(1, min(below, len(ranked) - 1))])
+
+
+def _fraction(text: str) -> float:
+    """A number from 0 to 1 that only the text decides, all of them alike likely."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64

@@ -125,9 +125,12 @@ class Fitting(Generic[Item]):
     def run(self, *, resume: bool = False) -> Fitted:
         """Train, and leave the weights of the epoch with the lowest held-out loss in the model.
 
+        A checkpoint is kept even then, for `forget_checkpoint` to delete: nothing is trained again where what follows
+        is cut short.
+
         Raises:
             ConfigError: an earlier training is not to go on, or is of something else; or the numbers left all bounds.
-            RunCancelled: the person stopped it; a checkpoint is kept.
+            RunCancelled: the person stopped it.
         """
         import torch
 
@@ -148,7 +151,6 @@ class Fitting(Generic[Item]):
         set_lora_weights(self.model, self._best)
         self.model.eval()
         self._count_seconds()
-        (self.folder / CHECKPOINT).unlink(missing_ok=True)
         state = self._state
         return Fitted(
             points=tuple(state.points),
@@ -254,11 +256,8 @@ class Fitting(Generic[Item]):
     def _open(self, resume: bool) -> None:
         """Take a checkpoint up, or begin anew."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        require_free_to_train(self.folder, resume=resume)
         path = self.folder / CHECKPOINT
-        if path.exists() and not resume:
-            raise ConfigError(
-                f"{self.folder} holds a training that was stopped", f"go on with --resume, or delete {path}"
-            )
         if path.exists():
             self._load(path)
         replace_durably(
@@ -319,6 +318,22 @@ class Fitting(Generic[Item]):
                         "exp_avg": tensors[f"exp_avg/{name}"].to(value.device),
                         "exp_avg_sq": tensors[f"exp_avg_sq/{name}"].to(value.device),
                     }
+
+
+def require_free_to_train(folder: Path, *, resume: bool) -> None:
+    """Refuse a folder that holds a training which is not to go on.
+
+    Raises:
+        ConfigError: saying how to go on with it.
+    """
+    path = folder / CHECKPOINT
+    if path.exists() and not resume:
+        raise ConfigError(f"{folder} holds a training that was stopped", f"go on with --resume, or delete {path}")
+
+
+def forget_checkpoint(folder: Path) -> None:
+    """Delete a checkpoint: what came of the training is kept elsewhere."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _best_tensors(best: LoraWeights | None) -> Iterator[tuple[str, torch.Tensor]]:

@@ -196,15 +196,6 @@ def read_explored(folder: Path) -> tuple[Explored, ...]:
     return tuple(sorted(found, key=lambda explored: order[explored.key]))
 
 
-def read_trees(folder: Path) -> tuple[Tree, ...]:
-    """Read all whole trees, in the order of the manifest.
-
-    Raises:
-        ConfigError: the folder holds no run, or a line is broken.
-    """
-    return tuple(explored.tree for explored in read_explored(folder))
-
-
 def find_explored(folder: Path, question_id: str) -> Explored:
     """The tree of a question, named by its id, or as `set/id` where several sets have it.
 

@@ -153,11 +153,7 @@ class References:
         replace_durably(self._path, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
 
     def compute(
-        self,
-        preferences: Sequence[Preference],
-        *,
-        on_item: Callable[[int, int], None] = lambda _done, _total: None,
-        should_stop: Callable[[], bool] = lambda: False,
+        self, preferences: Sequence[Preference], *, should_stop: Callable[[], bool] = lambda: False
     ) -> list[tuple[float, float]]:
         """Log-probabilities of the preferred and the rejected continuation of each, from the model as it is now.
 
@@ -166,18 +162,14 @@ class References:
         """
         found = []
         with self._path.open("ab") as file:
-            for number, preference in enumerate(preferences, start=1):
-                if should_stop():
-                    raise RunCancelled(
-                        "stopped while decisions were measured", "go on with the same command and --resume"
-                    )
+            for preference in preferences:
+                _stop_if(should_stop())
                 key = _key_of(preference)
                 if key not in self._known:
                     self._known[key] = measured_fork(self._model, preference)
                     file.write(msgspec.json.encode([key, *self._known[key]]) + b"\n")
                     file.flush()
                 found.append(self._known[key])
-                on_item(number, len(preferences))
         return found
 
 
@@ -208,6 +200,21 @@ def measured_fork(model: Any, preference: Preference) -> tuple[float, float]:
     return preferred.item(), rejected.item()
 
 
+def measured_forks(
+    model: Any, preferences: Sequence[Preference], *, should_stop: Callable[[], bool] = lambda: False
+) -> list[tuple[float, float]]:
+    """Log-probabilities of both continuations of each, from the model as it is now.
+
+    Raises:
+        RunCancelled: the person stopped it.
+    """
+    found = []
+    for preference in preferences:
+        _stop_if(should_stop())
+        found.append(measured_fork(model, preference))
+    return found
+
+
 def decision_odds(preferences: Sequence[Preference], logprobs: Sequence[tuple[float, float]]) -> DecisionOdds | None:
     """Sum up what a model makes of decisions; None where there is none."""
     if not preferences:
@@ -225,6 +232,11 @@ def decision_odds(preferences: Sequence[Preference], logprobs: Sequence[tuple[fl
         search=mean(True),
         answer=mean(False),
     )
+
+
+def _stop_if(is_to_stop: bool) -> None:
+    if is_to_stop:
+        raise RunCancelled("stopped while decisions were measured", "go on with the same command and --resume")
 
 
 def _held_out(trajectories: Sequence[Trajectory], seed: int) -> frozenset[str]:

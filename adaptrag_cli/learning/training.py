@@ -2,8 +2,10 @@
 
 RUN/training/<stage>/losses.jsonl             the loss curve: a line a step, and one for each epoch's held-out loss
 RUN/training/<stage>/references.jsonl         what the model gave each decision before the training
-RUN/training/<stage>/checkpoint.safetensors   where a training stands that was stopped
+RUN/training/<stage>/checkpoint.safetensors   where a training stands; deleted once its adapter and report are written
 RUN/training/<stage>/report.json              what came of it; also in the adapter's file
+
+The baseline that learns the final answer alone has a folder of its own, `imitation-answer-only`: no stage follows it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from adaptrag_cli.disk import replace_durably
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.resume import only_writer
 from adaptrag_cli.identity import parted
 from adaptrag_cli.learning.examples import Example, Preference
 from adaptrag_cli.learning.export import AdapterFacts, Layout, Stage, read_layout, read_weights, write_adapter
-from adaptrag_cli.learning.fitting import Fitted, Fitting, LossPoint, Recipe
+from adaptrag_cli.learning.fitting import (
+    Fitted,
+    Fitting,
+    LossPoint,
+    Recipe,
+    forget_checkpoint,
+    require_free_to_train,
+)
 from adaptrag_cli.learning.grpo import GroupLoss, Task, reward_data
 from adaptrag_cli.learning.lora import (
     LoraShape,
@@ -39,7 +47,8 @@ from adaptrag_cli.learning.lora import (
 )
 from adaptrag_cli.learning.losses import BETA
 from adaptrag_cli.learning.pairs import PairsOf
-from adaptrag_cli.learning.runs import TRAJECTORIES, SynthesisManifest, read_explored, read_run, read_trees
+from adaptrag_cli.learning.rollouts import Search
+from adaptrag_cli.learning.runs import TRAJECTORIES, Explored, SynthesisManifest, read_explored, read_run
 from adaptrag_cli.learning.stages import (
     Calibrated,
     Objective,
@@ -51,11 +60,19 @@ from adaptrag_cli.learning.stages import (
     decisions_of,
     imitation_data,
     imitation_loss,
-    measured_fork,
+    measured_forks,
 )
-from adaptrag_cli.learning.training_report import LEARNED_FROM, REPORT, TRAINING, TrainingReport
+from adaptrag_cli.learning.training_report import (
+    LEARNED_FROM,
+    TRAINING,
+    TrainingReport,
+    read_report,
+    run_id,
+    training_name,
+    write_report,
+)
 from adaptrag_cli.learning.trajectories import read_trajectories
-from adaptrag_cli.models.adapters import AdapterFile, adapter_path, find_adapter, require_fit
+from adaptrag_cli.models.adapters import AdapterFile, adapter_path, find_adapter, fits, read_adapter, require_fit
 from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.native import physical_cores
 from adaptrag_cli.models.stamps import partial_fingerprint
@@ -85,10 +102,17 @@ class TrainingPlan:
     seed: int
     gpu_layers: str
     beta: float = BETA
+    may_replace: bool = False
+    """Whether the adapter may take the place of one that was made of another run."""
+
+    @property
+    def told_objective(self) -> str:
+        """What the stage learns, of that which it could."""
+        return {"imitation": self.objective, "calibration": self.pairs, "grpo": "reward"}[self.stage]
 
     @property
     def folder(self) -> Path:
-        return self.run / TRAINING / self.stage
+        return self.run / TRAINING / training_name(self.stage, self.told_objective)
 
 
 class TrainingWatcher(Protocol):
@@ -128,63 +152,137 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
         RunCancelled: the person stopped it; it goes on with `resume`.
     """
     require_training_packages()
-    require_base(plan.base, read_run(plan.run), plan.run)
+    manifest = read_run(plan.run)
+    require_base(plan.base, manifest, plan.run)
     path = adapter_path(plan.models_dir, plan.name)
+    _require_own_place(path, plan)
     start = find_adapter(plan.models_dir, plan.adapter_from) if plan.adapter_from else None
     if start is not None:
         require_fit(start, plan.base)
-    import torch
-
-    with only_writer(plan.folder), open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
-        data = _data(plan, tokens)
-        decisions = decisions_of(read_trees(plan.run), {item.question for item in data.held_out}, tokens)
-
-        torch.set_num_threads(physical_cores())
-        watcher.note(f"loading the weights of {plan.base.name}")
-        device = training_device(plan.gpu_layers)
-        shape = _shape(plan, start)
-        model = add_lora(load_base(plan.base.path, device=device), shape, seed=plan.seed).to(device)
-        layout = read_layout(plan.base.path, model)
-        if start is not None:
-            set_lora_weights(model, read_weights(start.path, layout))
-        stage = _StageRun(plan=plan, model=model, tokens=tokens, watcher=watcher, shape=shape)
-        report = stage.run(data, decisions, device=device, resume=resume)
-        if path.exists():
-            watcher.note(f"the earlier adapter {plan.name!r} is replaced")
-        _export(path, layout, lora_weights(model), report)
+    shape = _shape(plan, start)
+    with only_writer(plan.folder):
+        require_free_to_train(plan.folder, resume=resume)
+        with open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
+            material = _material(plan, manifest, tokens)
+            begun = _digest(plan.base.fingerprint, plan.seed, shape, start.fingerprint if start is not None else "")
+            digest = _digest(begun, plan.stage, plan.recipe, plan.beta, material.data)
+            report = _finished(path, plan, digest) if resume else None
+            if report is not None:
+                watcher.note(f"stage {report.training} is done already")
+            else:
+                stage = _StageRun(
+                    plan=plan,
+                    start=start,
+                    shape=shape,
+                    tokens=tokens,
+                    material=material,
+                    begun=begun,
+                    digest=digest,
+                    watcher=watcher,
+                )
+                report = stage.run(path, resume=resume)
+        forget_checkpoint(plan.folder)
     return path, report
+
+
+def _require_own_place(path: Path, plan: TrainingPlan) -> None:
+    """Refuse to replace an adapter that was made of another run of the same name, or of another model.
+
+    Raises:
+        ConfigError: naming the run.
+        ModelError: a file of that name is no adapter.
+    """
+    if plan.may_replace or not path.is_file():
+        return
+    found = read_adapter(path)
+    if found.report.get("run_id") != run_id(plan.run) or not fits(found, plan.base):
+        run = found.report.get("run")
+        made = f"made of another run {run!r}, for" if run else "not made of this run, and is for"
+        raise ConfigError(
+            f"adapter {plan.name!r} is there already, {made} {found.base}",
+            f"give another --name, or --name {plan.name} to replace it",
+        )
+
+
+def _finished(path: Path, plan: TrainingPlan, digest: str) -> TrainingReport | None:
+    """What came of the very training that is planned, where it is done and its adapter is still there."""
+    try:
+        report = read_report(plan.run, plan.folder.name)
+    except OSError:
+        return None
+    if (report.digest, report.adapter) != (digest, plan.name) or not path.is_file():
+        return None
+    return report if read_adapter(path).fingerprint == report.adapter_fingerprint else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Material:
+    """What a run gives a stage."""
+
+    data: Data
+    decisions: tuple[Preference, ...]
+    """Of right paths, on questions that are held out."""
+    search: Search | None = None
+    """Among the run's passages, where narratives are to be written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _StageRun:
-    """One stage on a loaded model."""
+    """One stage that is to be trained."""
 
     plan: TrainingPlan
-    model: Any
-    tokens: ChatTokens
-    watcher: TrainingWatcher
+    start: AdapterFile | None
     shape: LoraShape
+    tokens: ChatTokens
+    material: _Material
+    begun: str
+    """Digest of the model with the adapter that it begins with."""
+    digest: str
+    """Of that, and of all that is learned and how."""
+    watcher: TrainingWatcher
 
-    def run(self, data: Data, decisions: Sequence[Preference], *, device: str, resume: bool) -> TrainingReport:
+    def run(self, path: Path, *, resume: bool) -> TrainingReport:
+        """Load the model, train it, write its adapter, and then what came of it."""
+        import torch
+
         plan = self.plan
-        self._tell(data, decisions)
-        begun = _digest(plan.base.fingerprint, plan.seed, self.shape, lora_weights(self.model))
-        references = References(plan.folder, begun, self.model)
+        torch.set_num_threads(physical_cores())
+        self.watcher.note(f"loading the weights of {plan.base.name}")
+        device = training_device(plan.gpu_layers)
+        model = add_lora(load_base(plan.base.path, device=device), self.shape, seed=plan.seed).to(device)
+        layout = read_layout(plan.base.path, model)
+        if self.start is not None:
+            set_lora_weights(model, read_weights(self.start.path, layout))
+        report = self._train(model, device=device, resume=resume)
+        if path.exists():
+            self.watcher.note(f"the earlier adapter {plan.name!r} is replaced")
+        _export(path, layout, lora_weights(model), report)
+        report = msgspec.structs.replace(report, adapter_fingerprint=read_adapter(path).fingerprint)
+        write_report(plan.run, report)
+        return report
+
+    def _train(self, model: Any, *, device: str, resume: bool) -> TrainingReport:
+        plan, data, decisions = self.plan, self.material.data, self.material.decisions
+        self._tell()
+        references = References(plan.folder, self.begun, model)
         before = decision_odds(decisions, self._referred(references, decisions, "decisions that were held out"))
-        fitted = self._fit(data, references, begun, resume)
+        fitted = self._fit(model, references, resume)
         self.watcher.note("measuring the decisions again")
-        after = decision_odds(decisions, [measured_fork(self.model, each) for each in decisions])
-        report = TrainingReport(
+        after = decision_odds(decisions, measured_forks(model, decisions, should_stop=self.watcher.should_stop))
+        return TrainingReport(
             stage=plan.stage,
             adapter=plan.name,
             run=plan.run.absolute().name,
+            run_id=run_id(plan.run),
             base=plan.base.name,
             base_fingerprint=plan.base.fingerprint,
             adapter_from=plan.adapter_from,
+            adapter_from_fingerprint=self.start.fingerprint if self.start is not None else "",
+            digest=self.digest,
             seed=plan.seed,
             shape=self.shape,
             recipe=plan.recipe,
-            objective={"imitation": plan.objective, "calibration": plan.pairs, "grpo": "reward"}[plan.stage],
+            objective=plan.told_objective,
             beta=plan.beta if plan.stage == "calibration" else None,
             train=len(data.train),
             held_out=len(data.held_out),
@@ -200,15 +298,13 @@ class _StageRun:
             device=device,
             versions={name: version(name) for name in _VERSIONS},
         )
-        replace_durably(plan.folder / REPORT, msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-        return report
 
-    def _tell(self, data: Data, decisions: Sequence[Preference]) -> None:
-        what = LEARNED_FROM[self.plan.stage]
+    def _tell(self) -> None:
+        data, what = self.material.data, LEARNED_FROM[self.plan.stage]
         left_out = f", {data.too_long} too long and left out" if data.too_long else ""
         self.watcher.note(
             f"{len(data.train)} {what} to learn from, {len(data.held_out)} held out{left_out}; "
-            f"{len(decisions)} held-out decisions"
+            f"{len(self.material.decisions)} held-out decisions"
         )
 
     def _referred(
@@ -218,43 +314,42 @@ class _StageRun:
             self.watcher.note(f"measuring {len(preferences)} {what} before the training")
         return references.compute(preferences, should_stop=self.watcher.should_stop)
 
-    def _fit(self, data: Data, references: References, begun: str, resume: bool) -> Fitted:
+    def _fit(self, model: Any, references: References, resume: bool) -> Fitted:
         """Train on trajectories, on pairs with what the reference gives them, or on what the model itself writes."""
+        data, search = self.material.data, self.material.search
+        if search is not None:
+            drawn = GroupLoss(model, self.tokens, search, seed=self.plan.seed)
+            return self._fitted(model, data.train, data.held_out, drawn, resume, before_item=drawn.before_item)
         if self.plan.stage == "imitation":
-            return self._fitted(data.train, data.held_out, partial(imitation_loss, self.model), begun, resume)
-        if self.plan.stage == "grpo":
-            _, search = reward_data(read_explored(self.plan.run), seed=self.plan.seed)
-            drawn = GroupLoss(self.model, self.tokens, search, seed=self.plan.seed)
-            return self._fitted(data.train, data.held_out, drawn, begun, resume, before_item=drawn.before_item)
+            return self._fitted(model, data.train, data.held_out, partial(imitation_loss, model), resume)
 
         def referred(items: Sequence[Any], what: str) -> list[Calibrated]:
             values = self._referred(references, items, what)
             return [Calibrated(preference=item, reference=each) for item, each in zip(items, values, strict=True)]
 
         train, held_out = referred(data.train, "pairs to learn from"), referred(data.held_out, "pairs held out")
-        loss = partial(calibration_loss, self.model, beta=self.plan.beta)
-        return self._fitted(train, held_out, loss, begun, resume)
+        return self._fitted(model, train, held_out, partial(calibration_loss, model, beta=self.plan.beta), resume)
 
     def _fitted(
         self,
+        model: Any,
         train: Sequence[Any],
         held_out: Sequence[Any],
         loss: Callable[[Any], Any],
-        begun: str,
         resume: bool,
         before_item: Callable[[int], None] = lambda _: None,
     ) -> Fitted:
         plan = self.plan
         told = _Told(self.watcher)
         fitting = Fitting(
-            model=self.model,
+            model=model,
             train=train,
             held_out=held_out,
             loss=loss,
             recipe=plan.recipe,
             seed=plan.seed,
             folder=plan.folder,
-            digest=_digest(begun, plan.stage, plan.recipe, plan.beta, train, held_out),
+            digest=self.digest,
             before_item=before_item,
             on_item=told.item,
             on_point=told.point,
@@ -285,30 +380,41 @@ class _Told:
             self._last = f"step {point.step}, loss {point.loss:.4f}"
 
 
-def _data(plan: TrainingPlan, tokens: ChatTokens) -> Data:
-    """What the stage learns from.
+def _material(plan: TrainingPlan, manifest: SynthesisManifest, tokens: ChatTokens) -> _Material:
+    """Read what the stage learns from, and measures with.
 
     Raises:
         ConfigError: the run has not what the stage needs.
     """
+    explored = read_explored(plan.run)
+    trees = [each.tree for each in explored]
+    data, search = _data(plan, manifest, explored, tokens)
+    held_out = {item.question for item in data.held_out}
+    return _Material(data=data, decisions=decisions_of(trees, held_out, tokens), search=search)
+
+
+def _data(
+    plan: TrainingPlan, manifest: SynthesisManifest, explored: Sequence[Explored], tokens: ChatTokens
+) -> tuple[Data, Search | None]:
     if plan.stage == "grpo":
-        return reward_data(read_explored(plan.run), seed=plan.seed)[0]
+        return reward_data(explored, seed=plan.seed)
     trajectories = read_trajectories(plan.run / TRAJECTORIES)
     if plan.stage == "imitation":
-        return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective)
-    if plan.pairs != "path" and not read_run(plan.run).whole:
+        return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective), None
+    if plan.pairs != "path" and not manifest.whole:
         raise ConfigError(
             f"--pairs {plan.pairs} needs whole trees, and those of {plan.run} end at their first right path",
             "synthesize with --whole, or take --pairs path",
         )
-    return calibration_data(read_trees(plan.run), trajectories, tokens, seed=plan.seed, pairs=plan.pairs)
+    trees = [each.tree for each in explored]
+    return calibration_data(trees, trajectories, tokens, seed=plan.seed, pairs=plan.pairs), None
 
 
 def _shape(plan: TrainingPlan, start: AdapterFile | None) -> LoraShape:
     """How large the adapter is: as large as the one that it begins with.
 
     Raises:
-        ConfigError: another rank was asked.
+        ConfigError: another rank was asked, or that one has learned from questions that are to be held out.
     """
     if start is None:
         rank = plan.rank or LoraShape().rank
@@ -324,6 +430,11 @@ def _shape(plan: TrainingPlan, start: AdapterFile | None) -> LoraShape:
         raise ConfigError(
             f"--rank {plan.rank}: adapter {start.name!r}, which it begins with, is of rank {shape.rank}",
             "leave --rank out",
+        )
+    if plan.seed != start.report.get("seed"):
+        raise ConfigError(
+            f"--seed {plan.seed} holds other questions out than adapter {start.name!r}, which it begins with, has done",
+            f"give --seed {start.report.get('seed')}",
         )
     return shape
 
@@ -345,9 +456,5 @@ def _digest(*parts: object) -> str:
     """What a training is known by: everything that decides what it learns."""
     digest = hashlib.sha256()
     for part in parts:
-        if isinstance(part, dict):
-            for name, pair in part.items():
-                digest.update(name.encode() + pair.a.tobytes() + pair.b.tobytes())
-        else:
-            digest.update(repr(part).encode() + b"\0")
+        digest.update(repr(part).encode() + b"\0")
     return digest.hexdigest()[:32]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from adaptrag_cli.learning.export import Stage
 from adaptrag_cli.learning.fitting import LossPoint
 from adaptrag_cli.learning.run_figures import RunFigures
 from adaptrag_cli.learning.stages import DecisionOdds
 from adaptrag_cli.learning.training_report import TrainingReport
 from adaptrag_cli.report.figure import Axis, Figure, Series, Table, absent
 
+_Point = tuple[str, DecisionOdds]
+"""Where it stands on the axis, and what is told of it."""
+
 
 def training_figures(
-    found: RunFigures, curves: Mapping[Stage, Sequence[LossPoint]], reports: Mapping[Stage, TrainingReport]
+    found: RunFigures, curves: Mapping[str, Sequence[LossPoint]], reports: Mapping[str, TrainingReport]
 ) -> tuple[Figure, ...]:
     """The right paths, the loss curves of every stage that was begun, and the decisions after each that is done."""
     return (_paths(found), *(_losses(stage, points) for stage, points in curves.items()), _decisions(reports))
@@ -53,7 +55,7 @@ def _paths(found: RunFigures) -> Figure:
     )
 
 
-def _losses(stage: Stage, points: Sequence[LossPoint]) -> Figure:
+def _losses(stage: str, points: Sequence[LossPoint]) -> Figure:
     name, source = f"losses-{stage}", "DeepRAG Fig. 3" if stage == "grpo" else "training curve"
     what = "mean reward, negative" if stage == "grpo" else "loss"
     title = f"The {what} of stage {stage}"
@@ -107,15 +109,12 @@ def _losses(stage: Stage, points: Sequence[LossPoint]) -> Figure:
     )
 
 
-def _decisions(reports: Mapping[Stage, TrainingReport]) -> Figure:
+def _decisions(reports: Mapping[str, TrainingReport]) -> Figure:
     name, title = "decision-odds", "How sure the right decisions are, after each stage"
     source = "DeepRAG, chain of calibration"
-    told = [(stage, made.odds_before, made.odds_after) for stage, made in reports.items()]
-    known = [(stage, before, after) for stage, before, after in told if before is not None and after is not None]
-    if not known:
+    chains = _chains(reports)
+    if not chains:
         return absent(name, title, source, "needs a stage that was trained, with decisions held out")
-    begun = reports[known[0][0]].adapter_from or "untrained"
-    points = [(begun, known[0][1]), *((stage, after) for stage, _, after in known)]
     kinds: tuple[tuple[str, Callable[[DecisionOdds], float | None]], ...] = (
         ("all", lambda odds: odds.mean),
         ("where it looks up", lambda odds: odds.search),
@@ -123,18 +122,20 @@ def _decisions(reports: Mapping[Stage, TrainingReport]) -> Figure:
     )
     series = []
     for colour, (kind, read) in enumerate(kinds):
-        there = [(at, value) for at, odds in points if (value := read(odds)) is not None]
-        if there:
-            series.append(
-                Series(
-                    panel="",
-                    name=kind,
-                    x=tuple(at for at, _ in there),
-                    y=tuple(value for _, value in there),
-                    mark="linked",
-                    colour=colour,
+        for chain in chains:
+            there = [(at, value) for at, odds in chain if (value := read(odds)) is not None]
+            if there:
+                series.append(
+                    Series(
+                        panel="",
+                        name=kind,
+                        x=tuple(at for at, _ in there),
+                        y=tuple(value for _, value in there),
+                        mark="linked",
+                        colour=colour,
+                    )
                 )
-            )
+    points = dict.fromkeys(point for chain in chains for point in chain)
     rows = tuple((at, odds.pairs, *(read(odds) for _, read in kinds)) for at, odds in points)
     return Figure(
         name=name,
@@ -142,7 +143,10 @@ def _decisions(reports: Mapping[Stage, TrainingReport]) -> Figure:
         source=source,
         reading="Above zero the right path's decision is the likelier one. Where one kind rises as the other falls, "
         "the model has only learned to look up more, or less.",
-        notes=("Mean log-odds of the decisions of questions that were held out.",),
+        notes=(
+            "Mean log-odds of the decisions of questions that were held out.",
+            "A line leads to each stage from what it began with.",
+        ),
         x=Axis(title="after stage", scale="category"),
         y=Axis(title="log-odds (nats)"),
         panels=("",),
@@ -153,6 +157,28 @@ def _decisions(reports: Mapping[Stage, TrainingReport]) -> Figure:
             rows=tuple((row[0], *(f"{v:+.3f}" if isinstance(v, float) else "" for v in row[2:])) for row in rows),
         ),
     )
+
+
+def _chains(reports: Mapping[str, TrainingReport]) -> list[list[_Point]]:
+    """The decisions before and after each stage, one behind the other where a stage began with what another made."""
+    chains: list[list[_Point]] = []
+    for stage, report in reports.items():
+        before, after = report.odds_before, report.odds_after
+        if before is None or after is None:
+            continue
+        begun = next((name for name, other in reports.items() if _began_with(report, other)), None)
+        chain = next((chain for chain in chains if chain[-1][0] == begun), None)
+        if chain is None:
+            chain = [(begun or report.adapter_from or "untrained", before)]
+            chains.append(chain)
+        chain.append((stage, after))
+    return chains
+
+
+def _began_with(report: TrainingReport, other: TrainingReport) -> bool:
+    """Whether a stage began with the very file that another one made."""
+    begun, made = (report.adapter_from, report.adapter_from_fingerprint), (other.adapter, other.adapter_fingerprint)
+    return bool(report.adapter_from) and begun == made
 
 
 def _floats(numbers: Iterable[int]) -> tuple[float, ...]:

@@ -97,10 +97,13 @@ def training_sections(report: TrainingReport) -> tuple[Section, ...]:
                 rows.append((label, f"{before:{form}}", f"{after:{form}}"))
     decisions = report.odds_after.pairs if report.odds_after else 0
     return (
-        Section(title=f"Stage {report.stage}", table=Table(columns=("", "value"), rows=tuple(facts.items()))),
+        Section(title=f"Stage {report.training}", table=Table(columns=("", "value"), rows=tuple(facts.items()))),
         Section(
-            title=f"What was held out of stage {report.stage}",
+            title=f"What was held out of stage {report.training}",
             table=Table(columns=("", "before", "after"), rows=tuple(rows)),
-            notes=(f"{decisions} decisions of held-out questions; log-odds in nats.",),
+            notes=(
+                f"The {what} after is the lowest of all epochs, and chose the epoch: on other questions it is higher.",
+                f"{decisions} decisions of held-out questions; log-odds in nats.",
+            ),
         ),
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from adaptrag_cli.cli.app import app
-from adaptrag_cli.learning import lora
+from adaptrag_cli.learning import lora, training
+from adaptrag_cli.learning.rollouts import Limits
+from adaptrag_cli.models.adapters import find_adapter
 from adaptrag_cli.models.stamps import partial_fingerprint
-from training_runs import a_base, a_run, a_tiny_world
+from training_runs import a_base, a_run, a_tiny_world, explored_with
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +42,16 @@ def test_it_says_what_came_of_it_and_what_to_do_next(base: Path):
     assert done.exit_code == 0, done.stderr
     for told in ("run-imitation: stage imitation on run", "trajectories learned from", "log-odds of the right path"):
         assert told in done.stdout
-    assert "7 trajectories to learn from, 1 held out; 2 held-out decisions" in done.stderr
+    assert "The loss after is the lowest of all epochs, and chose the epoch" in done.stdout
+    assert "5 trajectories to learn from, 3 held out; 6 held-out decisions" in done.stderr
     assert "held-out loss" in done.stderr
     assert f"wrote {base.parent / 'adapters' / 'run-imitation.gguf'}" in done.stderr
     assert f"adaptrag ask --strategy deeprag --examples 0 --model {base} --adapter run-imitation" in done.stderr
-    assert "adaptrag deeprag train RUN --stage calibration" in done.stderr
+    assert "or go on with: adaptrag deeprag train run --stage calibration" in done.stderr
+
+    done = train(base, "--stage", "imitation", "--epochs", "1", "--rank", "2", "--resume")
+    assert "stage imitation is done already" in done.stderr
+    assert "run-imitation: stage imitation on run" in done.stdout
 
     again = train(base, "--stage", "calibration", "--epochs", "1", "--name", "careful", "--json")
     assert again.exit_code == 0, again.stderr
@@ -57,6 +65,7 @@ def test_it_says_what_came_of_it_and_what_to_do_next(base: Path):
     [
         (("--stage", "second"), "--stage 'second' is not known (imitation or calibration or grpo)"),
         (("--stage", "calibration"), "stage calibration goes on from stage imitation, which was not trained on run"),
+        (("--stage", "grpo", "--objective", "answer-only"), "--objective answer-only is of --stage imitation"),
         (("--stage", "imitation", "--learning-rate", "2"), "--learning-rate 2 makes no sense"),
         (("--stage", "imitation", "--name", "a/b"), "'a/b' cannot be the name of an adapter"),
         (("--stage", "imitation", "--adapter-from", "nothing"), "unknown adapter 'nothing'"),
@@ -68,6 +77,46 @@ def test_what_makes_no_sense_is_one_line(base: Path, words: tuple[str, ...], rea
     assert reason in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+def test_what_it_says_to_do_next_can_be_typed(tmp_path: Path):
+    """The model is found by the name that the run tells, which looks like one of a model with an adapter."""
+    base = a_base(tmp_path).path.rename("a + b.gguf")
+    a_run(tmp_path / "a run", fingerprint=partial_fingerprint(base), model="a + b.gguf")
+    done = CliRunner().invoke(
+        app, ["deeprag", "train", "a run", "--models-dir", ".", "--stage", "imitation", "--epochs", "1"]
+    )
+    assert done.exit_code == 0, done.stderr
+    asked, further = done.stderr.splitlines()[-2:]
+    assert asked.endswith("/a + b.gguf' --adapter 'a run-imitation' \"...\"")
+    assert further == "or go on with: adaptrag deeprag train 'a run' --stage calibration"
+
+
+def test_the_last_line_alone_has_a_name_and_a_report_of_its_own(base: Path):
+    done = train(base, "--stage", "imitation", "--objective", "answer-only", "--epochs", "1", "--rank", "2")
+    assert done.exit_code == 0, done.stderr
+    assert "run-answer-only: stage imitation-answer-only on run" in done.stdout
+    assert "go on with" not in done.stderr
+    assert "What was held out of stage imitation-answer-only" in show().stdout
+    assert "which was not trained on run" in train(base, "--stage", "calibration").stderr
+
+
+def test_calibration_on_trees_that_the_adapter_has_explored(base: Path):
+    assert train(base, "--stage", "imitation", "--epochs", "1", "--rank", "2").exit_code == 0
+    adapter = find_adapter(base.parent, "run-imitation")
+    told = explored_with(adapter, partial_fingerprint(base)) | {"model": "base.gguf + run-imitation"}
+    a_run(base.parent / "again", **told)
+    words = ["deeprag", "train", "again", "--models-dir", str(base.parent), "--stage", "calibration", "--epochs", "1"]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["adapter"], document["adapter_from"]) == ("again-calibration", "run-imitation")
+
+
+def test_rewards_that_do_not_rise_are_told_as_such(base: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(training, "GroupLoss", partial(training.GroupLoss, group=2, limits=Limits(max_tokens=4)))
+    done = train(base, "--stage", "grpo", "--adapter-from", "", "--epochs", "1", "--rank", "2")
+    assert "warning: the mean reward on what was held out is no higher than before" in done.stderr
 
 
 def test_without_the_extra_it_says_how_to_install_it(base: Path, monkeypatch: pytest.MonkeyPatch):

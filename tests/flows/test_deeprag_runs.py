@@ -22,7 +22,6 @@ from adaptrag_cli.learning.runs import (
     find_explored,
     read_explored,
     read_run,
-    read_trees,
     require_same,
     write_run,
 )
@@ -45,7 +44,6 @@ def test_a_tree_is_read_back_as_it_was(tmp_path: Path):
     write(tmp_path, run, trees[1], trees[2], trees[0])
     assert read_run(tmp_path) == run
     assert read_explored(tmp_path) == tuple(trees)  # in the order of the manifest
-    assert read_trees(tmp_path) == tuple(tree.tree for tree in trees)
     assert find_explored(tmp_path, "b") == find_explored(tmp_path, "set/b") == trees[2]
 
 
@@ -164,7 +162,7 @@ def test_what_is_no_run_is_told(tmp_path: Path):
     ):
         (tmp_path / TREES).write_bytes(broken)
         with pytest.raises(ConfigError, match="line 1 is no tree"):
-            read_trees(tmp_path)
+            read_explored(tmp_path)
 
 
 def test_an_unknown_question_is_told_with_its_nearest(tmp_path: Path):
