@@ -87,11 +87,13 @@ class Deck(Vertical):
         for panel in self._panels.values():
             panel.begin()
             panel.show(events)
+        self._name_tabs()
 
     def show(self, events: Sequence[Event]) -> None:
         """Show more of the run, and on a small screen turn to where things happen."""
         for panel in self._panels.values():
             panel.show(events)
+        self._name_tabs()
         if self._follows and self.is_tabbed:
             self.bring_forward(next((n for event in reversed(events) if (n := _panel_of(event))), self.front.number))
 
@@ -99,6 +101,14 @@ class Deck(Vertical):
         """Show a search and selection that was made beside the run."""
         for number in (3, 4):
             self._panels[number].show(events, consulted=consulted)
+        self._name_tabs()
+
+    def _name_tabs(self) -> None:
+        """Name each tab as its panel is named for this run."""
+        for number, panel in self._panels.items():
+            tab = self.query_one(f"#tab-{number}", Tab)
+            if panel.border_title is not None and tab.label_text != panel.border_title:
+                tab.label = panel.border_title
 
     def judge_at(self, threshold: float) -> None:
         """Judge the draft under another threshold."""

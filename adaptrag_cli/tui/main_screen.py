@@ -286,13 +286,24 @@ class MainScreen(Screen[None]):
         if record is not None and not record.is_over:
             self._say("wait until the run is over, or stop it with Esc")
         elif now is None:
-            self._say("this run compares with no threshold")
+            self._say_unmoved()
         else:
             self._judge_at(next_threshold(now, direction))
 
     @on(ThresholdMoved)
     def _move_threshold(self, message: ThresholdMoved) -> None:
-        self._judge_at(message.threshold)
+        if self.what_if.has_trigger:
+            self._say_unmoved()
+        else:
+            self._judge_at(message.threshold)
+
+    def _say_unmoved(self) -> None:
+        if self.what_if.has_trigger:
+            self._say(
+                "a trigger cannot be moved afterwards: what was written after it depends on it; ask with --trigger"
+            )
+        else:
+            self._say("this run compares with no threshold")
 
     def _judge_at(self, threshold: float) -> None:
         record = self.desk.current

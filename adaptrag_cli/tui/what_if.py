@@ -35,9 +35,14 @@ class WhatIf:
     def threshold(self) -> float | None:
         """As it stands now; None where the run compares no draft with one."""
         decision = self._decision
-        if decision is None or decision.threshold is None or not self._has_setting:
+        if decision is None or decision.threshold is None or not self._uses("threshold"):
             return None
         return float(self._changes.get(THRESHOLD, decision.threshold))
+
+    @property
+    def has_trigger(self) -> bool:
+        """Whether words were held against a trigger: what came after them depends on it, so it cannot be moved."""
+        return self._uses("trigger")
 
     @property
     def flips(self) -> bool:
@@ -59,11 +64,10 @@ class WhatIf:
         else:
             self._changes[THRESHOLD] = threshold
 
-    @property
-    def _has_setting(self) -> bool:
-        """Whether the strategy uses the setting: words that are watched while they are written have another one."""
+    def _uses(self, name: str) -> bool:
+        """Whether the strategy uses a setting: words that are watched while they are written have one of their own."""
         run = self._record.summary if self._record else None
-        return run is not None and any(setting.name == "threshold" for setting in run.started.settings)
+        return run is not None and any(setting.name == name for setting in run.started.settings)
 
     @property
     def _decision(self) -> DecisionMade | None:

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from rich.segment import Segment
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList, Static, Tab
 
 import traces
-from adaptrag_cli.events import DecisionMade, Event, PathRetrieved, PromptBuilt, QueryBuilt, RunStarted
+from adaptrag_cli.events import DecisionMade, Event, PathRetrieved, PromptBuilt, QueryBuilt, RunStarted, WordMeasured
 from adaptrag_cli.tui.app import AdaptRAGApp
 from adaptrag_cli.tui.launch import Launch
 from adaptrag_cli.tui.main_screen import MainScreen
@@ -25,6 +25,7 @@ from adaptrag_cli.tui.panels.entropy_chart import EntropyChart
 from adaptrag_cli.tui.panels.gauge import Gauge
 from adaptrag_cli.tui.panels.look_ups import LookUps
 from adaptrag_cli.tui.panels.paths import PathColumn, PathsPanel
+from adaptrag_cli.tui.panels.selection import SelectionPanel
 from adaptrag_cli.tui.panels.timeline import TimelinePanel
 from adaptrag_cli.tui.panels.token_view import TokenView
 from panel_host import PanelHost
@@ -278,19 +279,84 @@ def test_another_threshold_judges_no_word_anew():
     drive(panel, RUN, test)
 
 
-def test_the_keys_of_the_threshold_say_that_there_is_none():
+def test_keys_and_clicks_say_that_a_trigger_cannot_be_moved():
     async def body() -> None:
         app = AdaptRAGApp(Launch(trace=tuple(RUN)))
         app.animation_level = "none"
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.press("G")
             await pilot.press("left_square_bracket")
+            await pilot.click(Gauge, offset=(3, 1))
             await pilot.pause()
             main = app.screen
             assert isinstance(main, MainScreen)
             assert main.what_if.threshold is None
             assert main.what_if.changes == {}
-            assert [n.message for n in app._notifications] == ["this run compares with no threshold"]
+            why = "a trigger cannot be moved afterwards: what was written after it depends on it; ask with --trigger"
+            assert {n.message for n in app._notifications} == {why}
+
+    asyncio.run(body())
+
+
+def test_in_the_end_the_gauge_shows_the_last_word_though_the_last_call_was_not_watched():
+    panel = DecisionPanel()
+    second = place(QueryBuilt, 2)
+    unwatched = [e for e in RUN[second:] if not isinstance(e, WordMeasured)]
+
+    async def test(pilot: Pilot[None]) -> None:
+        gauge = str(panel.query_one(Gauge).render())
+        assert '"6:00" (2.00)' in gauge and "▼" in gauge
+        assert said(panel, "#decision-facts").split("\n")[-1].startswith('last "6:00": 2.00 against 1.00')
+
+    drive(panel, [*RUN[:second], *unwatched], test)
+
+
+def test_a_drop_is_marked_by_its_size_where_sizes_count():
+    panel = DecisionPanel()
+    word = msgspec.structs.replace(
+        next(e for e in RUN if isinstance(e, WordMeasured)), is_absolute=True, value=-0.5, threshold=1.0
+    )
+
+    async def test(pilot: Pilot[None]) -> None:
+        assert panel.query_one(Gauge)._uncertainty == 0.5
+
+    drive(panel, [*RUN[:8], word], test)
+
+
+def test_before_the_first_look_up_no_path_claims_to_search_for_the_question():
+    panel = PathsPanel()
+
+    async def test(pilot: Pilot[None]) -> None:
+        (shown,) = [column for column in panel.query(PathColumn) if column.display and column.region]
+        assert shown.path == "reasoning"
+        assert shown.text.is_empty
+        assert "nothing was looked up yet" in [str(line.content) for line in shown.query(Static)]
+
+    drive(panel, RUN[:3], test)
+
+
+def test_a_selection_without_ais_does_not_name_it():
+    panel = SelectionPanel()
+
+    async def test(pilot: Pilot[None]) -> None:
+        assert panel.border_title == "4 Selection"
+        assert said(panel, "#selection-line").startswith("without AIS: by the query that was made of the text")
+        panel.begin()
+        panel.show(traces.retrieved())
+        assert panel.border_title == "4 Selection (AIS)"
+
+    drive(panel, RUN, test)
+
+
+def test_tabs_are_named_as_their_panels():
+    async def body() -> None:
+        app = AdaptRAGApp(Launch(trace=tuple(RUN)))
+        app.animation_level = "none"
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("G")
+            await pilot.pause()
+            labels = [tab.label_text for tab in app.screen.query(Tab)]
+            assert labels == ["1 Chain of thought", "2 Decision", "3 Paths", "4 Selection", "5 Answer", "6 Timeline"]
 
     asyncio.run(body())
 

@@ -89,7 +89,9 @@ class DecisionPanel(Panel):
         self._is_reasoning = False
         self._is_over = False
         self._word: WordMeasured | None = None
-        """That was measured last; one that fires stands until more is written."""
+        """That was measured last in this call; one that fires stands until more is written."""
+        self._last_word: WordMeasured | None = None
+        """That was measured last of all and has a value."""
         self._look_ups: list[str] = []
         """Why each was made."""
         self._steps: list[StepDecided] = []
@@ -169,6 +171,8 @@ class DecisionPanel(Panel):
     def _take_word(self, word: WordMeasured) -> None:
         if self._word is None or not self._word.fires:
             self._word = word
+        if word.value is not None:
+            self._last_word = self._word
         if word.threshold is not None:
             self._threshold = word.threshold
 
@@ -229,13 +233,19 @@ class DecisionPanel(Panel):
 
     def _draw_word(self) -> None:
         """The word that was measured last, against what makes a method look up."""
-        word, gauge = self._word, self.query_one(Gauge)
+        word, gauge = self._shown_word, self.query_one(Gauge)
         value = word.value if word else None
         gauge.display = self._threshold is not None
-        if value is not None and word is not None and word.fires:
+        if value is not None and word is not None and (word.fires or word.is_absolute):
             value = abs(value)  # a sharp drop may fire, too
         labels = printable(named_value(word)) if word else "", f"threshold {_apart(value, self._threshold)[1]}"
         gauge.display_values(value, self._threshold, labels=labels, unit="")
+
+    @property
+    def _shown_word(self) -> WordMeasured | None:
+        """The word of this call; in the end, where the last call was not watched, that of an earlier one."""
+        is_without = self._word is None or self._word.value is None
+        return self._last_word if self._is_over and is_without and self._last_word else self._word
 
     def _shown_uncertainty(self, threshold: float | None) -> tuple[float | None, str]:
         """What was measured, or the running mean of a draft that is being written, and the words at its mark."""
@@ -286,8 +296,8 @@ class DecisionPanel(Panel):
     def _facts(self) -> list[str]:
         """What the decision was made from beside the uncertainty, and what was weighed after it, a line each."""
         facts = self._listed()
-        if self._is_reasoning and self._word:
-            facts.append(f'{"last" if self._is_over else "now"} "{self._word.text}": {word_in_numbers(self._word)}')
+        if self._is_reasoning and (word := self._shown_word):
+            facts.append(f'{"last" if self._is_over else "now"} "{word.text}": {word_in_numbers(word)}')
         judged = " ".join(self._judged.split())
         if judged and judged not in (self._decision.reason if self._decision else ""):
             facts.append(f'the judge says: "{judged}"')

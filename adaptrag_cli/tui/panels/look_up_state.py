@@ -19,6 +19,8 @@ LETTERS: Mapping[str, str] = {"top_k": "k", "top_n": "n", "ais": "AIS", "retriev
 """The settings that a selection depends on, and how they are called on the screen."""
 _OF_TWO_PATHS = frozenset({"paths", "top_n"})
 """Settings of methods that can search with a pseudo-context beside the question."""
+_OF_OWN_QUERIES = frozenset({"trigger", "max_retrievals", "max_steps"})
+"""Settings of methods that make their queries of what they write."""
 
 
 class LookUpState:
@@ -35,6 +37,8 @@ class LookUpState:
         self.is_consulted = True
         self.has_two_paths = False
         """Whether the method can search with a pseudo-context beside the question; its settings tell."""
+        self.makes_queries = False
+        """Whether the method searches for what it makes of its own text, and seldom for the question itself."""
         self._decision: DecisionMade | None = None
         self._is_over = False
         self._failure = ""
@@ -61,6 +65,7 @@ class LookUpState:
         self.start = self.start or start
         self.settings = _of(start)
         self.has_two_paths = any(setting.name in _OF_TWO_PATHS for setting in start.settings)
+        self.makes_queries = any(setting.name in _OF_OWN_QUERIES for setting in start.settings)
         self._failure = ""
 
     @property

@@ -265,7 +265,12 @@ class PathsPanel(Panel):
             wanted |= {"query", "pseudo_context"}
         elif (self._writing or self._pseudo_context) and "pseudo_context" not in wanted:  # a blank one widens nothing
             wanted.add("expanded")
-        return [path for path in _ALL_PATHS if path in (wanted or {"query"})]
+        return [path for path in _ALL_PATHS if path in (wanted or {self._first_path})]
+
+    @property
+    def _first_path(self) -> PathName:
+        """What is shown before anything was searched for."""
+        return "reasoning" if self._state.makes_queries and self._peek is None else "query"
 
     # --- keys and mouse
 

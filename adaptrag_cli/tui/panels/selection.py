@@ -38,9 +38,11 @@ _SCORES = {
     "split": "without AIS: the first of each path",
     "query": "without AIS: by the question alone, s1",
     "expanded": "without AIS: by the expanded question alone",
+    "reasoning": "without AIS: by the query that was made of the text",
 }
 _RERANKED = "without AIS: reranked, K(d, q)"
 """What `rerank` means where there is no pseudo-context."""
+_WITHOUT_AIS = frozenset({"split", "query", "expanded", "reasoning"})
 
 
 class SelectionPanel(Panel):
@@ -216,11 +218,20 @@ class SelectionPanel(Panel):
         self._tell("#selection-what-if", self._what_if())
         self._tell("#selection-note", self._note())
         self._draw_subtitle()
+        self.border_title = f"{self.number} {self.title if self._has_ais else 'Selection'}"
         if (shown, self._recorded) != self._drawn:  # a batch of tokens changes nothing here
             self._drawn = (shown, self._recorded)
             selection = shown or ChunksSelected(score_name="query", candidates=())
             self._picture.show(selection if self._has_plane else ChunksSelected(score_name="query", candidates=()))
             self._table.show(selection.candidates, self._kept_before, score_label(selection.score_name))
+
+    @property
+    def _has_ais(self) -> bool:
+        """Whether angles of two paths were added up, or will be."""
+        shown = self._shown
+        if shown is None:
+            return not self._state.makes_queries
+        return shown.score_name not in _WITHOUT_AIS and (shown.score_name != "rerank" or self._has_plane)
 
     @property
     def _has_plane(self) -> bool:

@@ -23,14 +23,27 @@ NUMBERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("logprob", "The natural logarithm of that probability, so 0 is certain and -2.3 is one in ten."),
             ("entropy", "How widely the model's choice of this token was spread, in nats; 0 is no doubt at all."),
             ("u, mean NLL", "The uncertainty of the draft: the mean of -logprob over its tokens, in nats."),
-            ("2nd difference", "How sharply the entropy of the last words bends upwards, for methods that watch it."),
+            (
+                "1st difference",
+                "How much the entropy of a word is above that of the word before, in nats: • in the chart.",
+            ),
+            ("2nd difference", "How sharply the entropy turns at a word, up or down, in nats: × in the chart (etc)."),
+            ("RIND", "The entropy of a word times the attention that is paid to it: unsure, and leaned on (dragin)."),
+            (
+                "value",
+                "What is held against the trigger: a smoothed difference (etc), RIND (dragin), or 1 - p (flare).",
+            ),
+            (
+                "chart",
+                "Bars are the entropies of tokens, the line is the value, the flat line the trigger, and │ a cut.",
+            ),
         ),
     ),
     (
         "Decision: look it up or not",
         (
             ("threshold", "Documents are looked up when u is greater than this; at equality the draft stands."),
-            ("trigger", "That u was above the threshold; the trigger ratio is the share of questions looked up."),
+            ("trigger", "While the answer is written: the value of a word from which on it is looked up."),
             ("agreement", "Whether two answers from memory say the same, by the rule that is named (PAIRS)."),
             ("chance", "How likely draft and answer from documents are right, as calibrated (dtr+verify)."),
             ("draft odds", "How many drafts of about this u were right, where that was measured for this model."),
@@ -63,6 +76,10 @@ NUMBERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Timeline: what it cost",
         (
+            (
+                "ended",
+                "By the model itself (end), at a stop text or after a whole sentence (stop), or at its limit (length).",
+            ),
             ("tokens/s", "Tokens that the model wrote in one second."),
             ("prompt tokens", "Tokens that the model had to read before it wrote."),
             ("reused tokens", "Prompt tokens that an earlier call had read already, so they cost nothing."),
