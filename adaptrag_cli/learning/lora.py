@@ -7,6 +7,7 @@ numbers that llama.cpp answers with, but for its rounding of what flows between 
 from __future__ import annotations
 
 import io
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
@@ -80,13 +81,16 @@ def load_base(path: Path, *, device: str = "cpu") -> Any:
     """
     require_training_packages()
     import torch
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoModelForCausalLM
 
+    unknown = (ValueError, KeyError, AttributeError, RuntimeError, NotImplementedError)
+    broken = (OSError, struct.error, AssertionError, StrictDataclassError)  # cut off, or of sizes that do not fit
     try:
         with redirect_stderr(io.StringIO()), warnings.catch_warnings():  # bars, and what it says of its own versions
             warnings.simplefilter("ignore")
             model: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
-    except (ValueError, KeyError, OSError, RuntimeError, NotImplementedError, AttributeError) as error:
+    except (*unknown, *broken) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(
             f"transformers cannot load {path}: {reason}", "train another --model, such as one of: adaptrag models list"
