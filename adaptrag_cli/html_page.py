@@ -15,6 +15,7 @@ from adaptrag_cli.html_figures import Child, element, gauge, note, plane, table
 from adaptrag_cli.html_reasoning import chain_of_thought, look_up_facts, steps
 from adaptrag_cli.html_tokens import Shades, scale, token_spans
 from adaptrag_cli.look_ups import PROBE_COLUMNS, probe_rows, probe_title
+from adaptrag_cli.pages import GENERATOR
 from adaptrag_cli.render import (
     PHASES,
     agreement_line,
@@ -71,6 +72,7 @@ def html_page(run: RunSummary, *, unconsulted: RunSummary | None = None) -> str:
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        element("meta", name="generator", content=GENERATOR),
         element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", run.started.query),

@@ -10,7 +10,7 @@ import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.cli.options import OUTPUT
-from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.pages import write_page
 from adaptrag_cli.terminal import printable
 
 EXAMPLES = "Examples:\n\nadaptrag deeprag show run\n\nadaptrag deeprag show run --html run.html"
@@ -53,12 +53,7 @@ def show(
         if html is None:
             print_sections(title, parts, figures, sys.stdout)
             return
-        try:
-            html.write_text(sections_page(title, "Numbers", parts, figures), encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write {html}: {error.strerror}", "name a file in a folder that exists"
-            ) from error
+        write_page(html, sections_page(title, "Numbers", parts, figures))
         say(printable(f"wrote {html}"))
 
 

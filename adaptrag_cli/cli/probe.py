@@ -13,6 +13,7 @@ from adaptrag_cli.cli.option_groups import PROBED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT, ConfigFile, ModelsDir
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, UnknownName
+from adaptrag_cli.pages import write_page
 from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -147,12 +148,7 @@ def show(
 
         found = read_prober_file(_path(_models_dir(models_dir, config), name))
         if html is not None:
-            try:
-                html.write_text(prober_page(found), encoding="utf-8", newline="\n")
-            except OSError as error:
-                raise ConfigError(
-                    f"cannot write {html}: {error.strerror}", "name a file in a folder that exists"
-                ) from error
+            write_page(html, prober_page(found))
             say(printable(f"wrote {html}"))
         if as_json or html is None:
             print_prober(found, as_json=as_json)

@@ -11,6 +11,7 @@ import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.pages import require_replaceable, write_page
 from adaptrag_cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -46,11 +47,13 @@ def report(
 
         from adaptrag_cli.report.build import build_report, document
 
+        if html is not None:
+            require_replaceable(html)  # before it is computed
         made = build_report(found)
         if html is not None:
             from adaptrag_cli.report.page import report_page
 
-            _write(html, report_page(made))
+            write_page(html, report_page(made))
             say(printable(f"wrote {html}"))
         if json:
             _print_json(document(made))
@@ -74,13 +77,6 @@ def _list_cases(runs: Sequence[RunData], right: str, wrong: str, *, as_json: boo
         print_cases(found, sys.stdout)
     else:
         say(printable(f"no question where {right} is right and {wrong} is wrong"))
-
-
-def _write(path: Path, page: str) -> None:
-    try:
-        path.write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", "name a file in a folder that exists") from error
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element, tostring
 
 from adaptrag_cli.events import Scalar
 from adaptrag_cli.html_figures import Child, element, table
+from adaptrag_cli.pages import GENERATOR
 from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.drawing import drawn
 from adaptrag_cli.report.figure import Figure, Table, missing_by_reason
@@ -52,6 +53,7 @@ def standalone_page(title: str, main: Element, footer: str) -> str:
     head = element(
         "head",
         element("meta", charset="utf-8"),
+        element("meta", name="generator", content=GENERATOR),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(library, script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from adaptrag_cli.errors import AdaptRAGError
 from adaptrag_cli.html_page import html_page
+from adaptrag_cli.pages import PICTURE_MARK, write_page
 from adaptrag_cli.render import talk_lines
 from adaptrag_cli.run_summary import RunSummary
 from adaptrag_cli.terminal import printable
 from adaptrag_cli.trace import TraceWriter
 from adaptrag_cli.tui.record import Record
 
+_START_TAG = re.compile(r"<svg\b[^>]*>")
 _FONT_FACES = re.compile(r"@font-face\s*{[^}]*}\s*")
 
 
@@ -31,11 +32,20 @@ def save_page(record: Record, path: Path) -> None:
     """Write the run as a page.
 
     Raises:
-        AdaptRAGError: the file cannot be written.
+        ConfigError: the file cannot be written, or is no page of ours.
     """
     run = record.summary
     if run is not None:
-        save_text(html_page(run, unconsulted=record.unconsulted_summary), path)
+        write_page(path, html_page(run, unconsulted=record.unconsulted_summary))
+
+
+def save_picture(picture: str, path: Path) -> None:
+    """Write the picture of a screen, as Textual draws it, so that it fetches nothing when it is opened.
+
+    Raises:
+        ConfigError: the file cannot be written, or is no picture of ours.
+    """
+    write_page(path, _START_TAG.sub(rf"\g<0>\n    {PICTURE_MARK}", without_remote_fonts(picture), count=1))
 
 
 def without_remote_fonts(picture: str) -> str:
@@ -44,20 +54,6 @@ def without_remote_fonts(picture: str) -> str:
     Without the font that it names, a viewer takes its own monospaced one.
     """
     return _FONT_FACES.sub("", picture).replace("Fira Code,", "Fira Code, Cascadia Mono, Menlo, DejaVu Sans Mono,")
-
-
-def save_text(text: str, path: Path) -> None:
-    """Write a page or a picture.
-
-    Raises:
-        AdaptRAGError: the file cannot be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise AdaptRAGError(
-            f"cannot write {path}: {error.strerror}", "choose a file in a folder that exists"
-        ) from error
 
 
 def answer_with_sources(run: RunSummary) -> str:

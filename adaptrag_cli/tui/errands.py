@@ -79,7 +79,7 @@ async def save(app: App[None], record: Record) -> None:
 async def export(app: App[None], record: Record) -> None:
     """Export a run as a page, or the screen as a picture."""
     title = f"AdaptRAG: {printable(record.query)}"
-    picture = copying.without_remote_fonts(app.export_screenshot(title=title))
+    picture = app.export_screenshot(title=title)
     kinds = [
         Choice(value="html", label="HTML page", detail="the whole run on one page, to read or to mail"),
         Choice(value="svg", label="SVG picture", detail="this screen as it is"),
@@ -89,7 +89,7 @@ async def export(app: App[None], record: Record) -> None:
         return
     path = await app.push_screen_wait(SaveDialog("Export to", Path(f"run-{record.number}.{kind}")))
     if path is not None:
-        write = partial(copying.save_page, record) if kind == "html" else partial(copying.save_text, picture)
+        write = partial(copying.save_page, record) if kind == "html" else partial(copying.save_picture, picture)
         await _write(app, partial(write, path), path)
 
 

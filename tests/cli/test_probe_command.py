@@ -181,6 +181,9 @@ def test_the_page_holds_every_figure_and_fetches_nothing(trained: Path, tmp_path
     refused = probe("show", "toy", "--models-dir", str(trained), "--html", "no/p.html")
     assert refused.exit_code == 2
     assert "cannot write no/p.html" in refused.stderr.replace("\\", "/")
+    (tmp_path / "p.html").write_text("mine", encoding="utf-8")
+    refused = probe("show", "toy", "--models-dir", str(trained), "--html", "p.html")
+    assert (refused.exit_code, "p.html exists and is not a page" in refused.stderr) == (2, True)
 
 
 def test_probers_are_listed_and_removed(trained: Path, tmp_path: Path) -> None:

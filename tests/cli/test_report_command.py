@@ -64,6 +64,20 @@ def test_a_page_that_cannot_be_written_is_told() -> None:
     )
 
 
+def test_a_page_replaces_a_page_and_nothing_else(tmp_path: Path) -> None:
+    mine = tmp_path / "notes.html"
+    mine.write_text("<!doctype html>\n<html><head><title>Mine</title></head></html>\n", "utf-8")
+    done = report("run", "--html", "notes.html")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "adaptrag: notes.html exists and is not a page of AdaptRAG, so it is not overwritten (name another file)\n"
+    )
+    assert "Mine" in mine.read_text("utf-8")
+    mine.write_bytes(b"")
+    for _ in range(2):
+        assert report("run", "--html", "notes.html").exit_code == 0
+
+
 def test_json_holds_tables_and_the_data_of_figures() -> None:
     done = report("run", "--json")
     document = json.loads(done.stdout)

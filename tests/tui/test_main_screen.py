@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from textual.widgets import Tabs
 
-from adaptrag_cli.errors import IndexNotFound
+from adaptrag_cli.errors import ConfigError, IndexNotFound
+from adaptrag_cli.pages import write_page
 from adaptrag_cli.service.protocol import Ask, LookUp, Prepare
 from adaptrag_cli.trace import read_trace
 from adaptrag_cli.tui.launch import Launch
@@ -271,6 +273,10 @@ def test_a_run_is_saved_exported_and_copied(tmp_path: Path):
                     "http://www.w3.org/2000/svg",
                     "https://www.textualize.io",
                 }
+                write_page(Path(name), text)  # its like is replaced
+                Path(name).write_text("mine")
+                with pytest.raises(ConfigError, match=f"{name} exists and is not a (page|picture) of AdaptRAG"):
+                    write_page(Path(name), text)
             await it.pilot.press("y")
             assert it.app.clipboard.startswith(f"{QUERY}\n\nOttilie Brandt\n\nlooked it up: u = 0.50 > 0.30")
             assert "[1] lamp.md" in it.app.clipboard
