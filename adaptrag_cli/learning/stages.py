@@ -4,9 +4,12 @@ Stage I (section 3.4; METHODS 9.4) is cross-entropy of what a trajectory writes.
 prefers, at each sub-query of the cheapest right path, the decision that it took, by its log-probability against that
 of the other one, each less what stage I's model gave it; these are computed once, before anything changes.
 
-The paper trains all weights, on some thousand questions: stage I at 1e-5 for one epoch, stage II at 5e-7 for eight,
-both with steps of 4, a cosine and a warm-up of a tenth. Here some dozens of questions change an adapter that begins at
-nothing: it takes rates about twenty and a hundred times as high, and ends once the held-out loss falls no more.
+Differs from the paper:
+- All weights are trained there, on some thousand questions: stage I at 1e-5 for one epoch, stage II at 5e-7 for eight,
+  both with steps of 4, a cosine and a warm-up of a tenth. Here some dozens of questions change an adapter that begins
+  at nothing: it takes rates about twenty and a hundred times as high, and ends once the held-out loss falls no more.
+- Stage II may take the cheapest right paths of the untrained model, those of stage I, in place of the ones under the
+  model that stage I has made: exploring again with its adapter, for a run of its own, takes as long as the first time.
 """
 
 from __future__ import annotations
