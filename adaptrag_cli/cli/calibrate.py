@@ -128,8 +128,10 @@ def _calibrate(wanted: _Wanted, settings: Settings, data: list[Path]) -> None:
     from adaptrag_cli.calibration import calibration_path, read_calibration
     from adaptrag_cli.evaluation.calibrate import ALPHA_STRATEGIES, STRATEGIES, require_enough
     from adaptrag_cli.evaluation.plan import CellPlan, Plan, sampled, with_unique_names
+    from adaptrag_cli.evaluation.resume import require_run_folder
     from adaptrag_cli.session.plan import models_dir_of, plan_session
 
+    require_run_folder(wanted.out)
     session_plan = plan_session(replace(settings, ask=replace(settings.ask, strategy="dtr")))
     encoder: str | None = None
     if settings.index.name is not None or not data:

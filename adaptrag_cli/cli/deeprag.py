@@ -103,10 +103,12 @@ def synthesize(
         from adaptrag_cli.cli.asked_sets import read_asked
         from adaptrag_cli.cli.deeprag_view import print_synthesis
         from adaptrag_cli.cli.eval_progress import watching_evaluation
+        from adaptrag_cli.evaluation.resume import require_run_folder
         from adaptrag_cli.learning.runs import read_run
         from adaptrag_cli.learning.synthesis import SynthesisPlan, require_free_for_trees, synthesize
 
         settings = settings_typed(ctx)
+        require_run_folder(out)
         require_free_for_trees(out, resume=resume)
         plan = SynthesisPlan(
             settings=settings,

@@ -115,6 +115,7 @@ def run(
     with reporting_errors():
         from adaptrag_cli.evaluation import plan as planning
         from adaptrag_cli.evaluation.formats.reading import load_questions
+        from adaptrag_cli.evaluation.resume import require_run_folder
         from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 
         if batch > MAX_EQUAL_LANES and not allow_inexact:
@@ -123,6 +124,7 @@ def run(
                 "add --allow-inexact if that does not matter",
             )
         settings = settings_typed(ctx)
+        require_run_folder(out)
         specs = () if strategies == "all" else planning.parse_strategies(strategies)
         sets = planning.with_unique_names([planning.sampled(load_questions(path), limit, seed) for path in data])
         if not specs:

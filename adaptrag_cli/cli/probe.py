@@ -199,9 +199,11 @@ def _train(wanted: _Wanted, settings: Settings, data: list[str]) -> Path:
     from adaptrag_cli.evaluation.probing.generation import make_rows, require_free_for_rows
     from adaptrag_cli.evaluation.probing.split import require_questions
     from adaptrag_cli.evaluation.probing.train import train_prober
+    from adaptrag_cli.evaluation.resume import require_run_folder
     from adaptrag_cli.probing.files import prober_path, write_prober
     from adaptrag_cli.session.plan import model_load_of, models_dir_of
 
+    require_run_folder(wanted.out)
     model = model_load_of(settings).file.name
     name = wanted.name or (model if wanted.kind == "answer" else f"{model}-question")
     path = prober_path(models_dir_of(settings), name)

@@ -25,6 +25,24 @@ from adaptrag_cli.session.plan import plan_session
 _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
 
 
+_LEFT = frozenset({MANIFEST, "probe.json", "cache.sqlite", "written.questions.jsonl", "run.lock", "run.pid"})
+"""What a run leaves in its folder first, however soon it was stopped."""
+
+
+def require_run_folder(out: Path) -> None:
+    """Refuse a folder that holds something else than a run.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    try:
+        names = {path.name for path in out.iterdir() if not path.name.startswith(".")}
+    except OSError:  # there is none yet, or `only_writer` tells what is wrong with it
+        return
+    if names and not names & _LEFT:
+        raise ConfigError(f"{out} holds other files and no run", "give --out a new or empty folder")
+
+
 @contextmanager
 def only_writer(out: Path) -> Iterator[None]:
     """Make a run's folder and keep others from writing it.

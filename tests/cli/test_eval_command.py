@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adaptrag_cli.cli.app import app
+from adaptrag_cli.evaluation.resume import require_run_folder
 from report_runs import write_run
 
 FORMATS = (
@@ -91,3 +92,29 @@ def test_an_unknown_strategy_is_told_with_the_nearest() -> None:
 )
 def test_what_cannot_be_judged_is_told_in_one_line(words: tuple[str, ...], message: str) -> None:
     refused(("judge", *words), message)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("eval", "one.jsonl"),
+        ("calibrate", "one.jsonl"),
+        ("probe", "train", "--data", "one.jsonl"),
+        ("deeprag", "synthesize", "--data", "one.jsonl"),
+    ],
+    ids=["eval", "calibrate", "probe", "deeprag"],
+)
+def test_a_folder_of_other_files_becomes_no_run(words: tuple[str, ...]) -> None:
+    Path("letters").mkdir()
+    Path("letters", "to-ada.txt").write_text("Dear Ada", encoding="utf-8")
+    done = CliRunner().invoke(app, [*words, "--out", "letters"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "adaptrag: letters holds other files and no run (give --out a new or empty folder)\n"
+    assert [path.name for path in Path("letters").iterdir()] == ["to-ada.txt"]
+
+
+def test_a_folder_of_hidden_files_or_of_a_run_that_was_stopped_early_is_taken(tmp_path: Path) -> None:
+    require_run_folder(tmp_path / "none")
+    for name in (".git", "run.lock", "results.jsonl"):
+        (tmp_path / "out" / name).mkdir(parents=True)
+        require_run_folder(tmp_path / "out")
