@@ -25,6 +25,7 @@ _NODES = {
     "pruned": "without an answer",
     "open": "not explored",
 }
+_CHOSEN = "The epoch with the lowest {what} here was taken, of {epochs}: other questions may well do worse."
 
 
 def exploration_sections(manifest: SynthesisManifest, figures: RunFigures) -> tuple[Section, ...]:
@@ -102,7 +103,7 @@ def training_sections(report: TrainingReport) -> tuple[Section, ...]:
             title=f"What was held out of stage {report.training}",
             table=Table(columns=("", "before", "after"), rows=tuple(rows)),
             notes=(
-                f"The {what} after is the lowest of all epochs, and chose the epoch: on other questions it is higher.",
+                *((_CHOSEN.format(what=what, epochs=report.epochs),) if report.epochs > 1 else ()),
                 f"{decisions} decisions of held-out questions; log-odds in nats.",
             ),
         ),
