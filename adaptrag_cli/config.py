@@ -70,7 +70,7 @@ Name = Annotated[str, Meta(min_length=1, description="a name or a path")]
 IndexName = Annotated[str, Meta(min_length=1, description="a name")]
 Folder = Annotated[Path, Meta(description="a path")]
 Switch = Annotated[bool, Meta(description="true or false")]
-Count = Annotated[int, Meta(ge=0, le=10_000, description="a whole number from 0 to 10000")]
+Examples = Annotated[int, Meta(ge=0, le=8, description="a whole number from 0 to 8 (fewer with some strategies)")]
 AtLeastOne = Annotated[int, Meta(ge=1, le=10_000, description="a whole number from 1 to 10000")]
 GpuLayers = Annotated[str, Meta(pattern=r"^(auto|all|[0-9]{1,4})\Z", description="auto, all or a whole number from 0")]
 ContextLength = Annotated[int, Meta(ge=256, le=1 << 20, description="a whole number of tokens from 256 to 1048576")]
@@ -167,7 +167,7 @@ class AskSettings:
     reader: ReaderSetting | None = None
     sources: SourcesSetting | None = None
     stride: AtLeastOne | None = None
-    examples: Count | None = None
+    examples: Examples | None = None
     max_retrievals: AtLeastOne | None = None
     max_steps: AtLeastOne | None = None
     today: Day | None = None

@@ -136,7 +136,11 @@ ProbeQueryOption = Annotated[
 ]
 Trigger = Annotated[
     float | None,
-    typer.Option(metavar="X", help="etc, dragin, flare: look up from this value on.", rich_help_panel=WHILE_WRITING),
+    typer.Option(
+        metavar="X",
+        help="Look up from here on. etc: entropy turning, in nats; dragin: nats times attention; flare: 0 to 1.",
+        rich_help_panel=WHILE_WRITING,
+    ),
 ]
 ModeOption = Annotated[
     str | None,
@@ -174,7 +178,7 @@ Stride = Annotated[
     int | None, typer.Option(metavar="N", help="ralm: tokens between look-ups.", rich_help_panel=WHILE_WRITING)
 ]
 Examples = Annotated[
-    int | None, typer.Option(metavar="N", help="Worked examples in the prompt.", rich_help_panel=WHILE_WRITING)
+    int | None, typer.Option(metavar="N", help="Worked examples in the prompt, 0 to 8.", rich_help_panel=WHILE_WRITING)
 ]
 MaxRetrievals = Annotated[
     int | None, typer.Option(metavar="N", help="Most look-ups of one question.", rich_help_panel=WHILE_WRITING)

@@ -5,6 +5,7 @@ A strategy is a generator: it yields events and returns its answer. `engine.py` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
@@ -330,6 +331,12 @@ def most_examples(strategy: Strategy) -> int:
     return most
 
 
+def highest_trigger(strategy: Strategy) -> float:
+    """What a trigger may be at most: a strategy that compares with a probability says so as `highest_trigger`."""
+    highest: float = getattr(strategy, "highest_trigger", math.inf)
+    return highest
+
+
 def check_capabilities(strategy: Strategy, model: LanguageModel) -> None:
     """Refuse before anything is generated when the model lacks a signal."""
     missing = sorted(strategy.requires - model.info.capabilities)
@@ -348,7 +355,7 @@ def resolve_options(
     What was `measured` for the answer model stands between the two.
 
     Raises:
-        ConfigError: more worked examples are wanted than there are.
+        ConfigError: more worked examples are wanted than there are, or a trigger that nothing reaches.
     """
     given: dict[str, object] = {}
     origin_of: dict[str, str] = {}
@@ -365,6 +372,13 @@ def resolve_options(
         raise ConfigError(
             f"{origin_of['examples']}: {options.examples} examples are wanted, strategy {strategy.name!r} has {most}",
             f"give a number from 0 to {most}",
+        )
+    highest = highest_trigger(strategy)
+    if "trigger" in strategy.uses and options.trigger > highest:
+        raise ConfigError(
+            f"{origin_of['trigger']}: trigger {options.trigger:g} is never reached, strategy {strategy.name!r} "
+            f"compares with a probability",
+            f"give a number from 0 to {highest:g}",
         )
     settings = tuple(
         Setting(

@@ -64,6 +64,7 @@ class FLARE:
         REASONING_USES | RETRIEVING_USES | {"trigger", "mode", "query_form", "mask_below", "look_ahead_tokens"}
     )
     needs_index: ClassVar[bool] = True
+    highest_trigger: ClassVar[float] = 1.0
     defaults: ClassVar[Options] = Options(trigger=0.2, retriever="sparse", top_k=2, context_policy="replace")
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:

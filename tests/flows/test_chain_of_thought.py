@@ -148,3 +148,19 @@ def test_more_examples_than_there_are_are_refused(strategy, most):
         options_with(most + 1)
     assert str(refused.value) == f"--examples: {most + 1} examples are wanted, strategy '{strategy}' has {most}"
     assert refused.value.hint == f"give a number from 0 to {most}"
+
+
+@pytest.mark.parametrize(("strategy", "is_refused"), [("flare", True), ("etc", False), ("cot", False)])
+def test_a_trigger_that_no_probability_reaches_is_refused(strategy, is_refused):
+    def trigger_of(trigger):
+        ask, origins = AskSettings(trigger=trigger), {"ask.trigger": "--trigger"}
+        return resolve_options(load_strategy(strategy), ask, origins)[0].trigger
+
+    assert trigger_of(1.0) == 1.0
+    if not is_refused:
+        assert trigger_of(7.0) == 7.0
+        return
+    with pytest.raises(ConfigError) as refused:
+        trigger_of(7.0)
+    why = "--trigger: trigger 7 is never reached, strategy 'flare' compares with a probability"
+    assert (str(refused.value), refused.value.hint) == (why, "give a number from 0 to 1")

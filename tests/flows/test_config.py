@@ -194,6 +194,9 @@ def test_what_is_wrong_in_a_flag_names_the_flag(tmp_path: Path) -> None:
     assert str(failure(tmp_path, flags={"ask.top_k": 0})) == (
         "--top-k: ask.top_k must be a whole number from 1 to 10000, not 0"
     )
+    assert str(failure(tmp_path, flags={"ask.examples": 9})) == (
+        "--examples: ask.examples must be a whole number from 0 to 8 (fewer with some strategies), not 9"
+    )
 
 
 def test_a_switch_turned_off_names_the_flag_that_was_typed(tmp_path: Path) -> None:
