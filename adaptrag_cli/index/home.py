@@ -97,7 +97,7 @@ def open_index(index_dir: Path, name: str) -> LocalStore:
 
 
 def choose_index(index_dir: Path, name: str | None) -> str:
-    """The index that was named, or the only one there is.
+    """The index that was named, or the only one there is; an empty one does not count beside others.
 
     Raises:
         IndexNotFound: there is none, or none of that name.
@@ -110,6 +110,8 @@ def choose_index(index_dir: Path, name: str | None) -> str:
         return name
     if not names:
         raise IndexNotFound(f"there is no index in {index_dir}", "make one with: adaptrag index PATH")
+    if len(names) > 1:
+        names = tuple(name for name in names if not _is_empty(index_dir, name)) or names
     if len(names) > 1:
         raise ConfigError(f"there are several indexes: {', '.join(names)}", "choose one with --index NAME")
     return names[0]
@@ -230,6 +232,13 @@ def _summary(index_dir: Path, name: str) -> IndexSummary:
 
 def _is_index(folder: Path) -> bool:
     return _NAME.fullmatch(folder.name) is not None and (folder / CURRENT).is_file()
+
+
+def _is_empty(index_dir: Path, name: str) -> bool:
+    try:
+        return open_index(index_dir, name).manifest.chunks == 0
+    except IndexUnusable:  # what is wrong with it is told to who chooses it
+        return False
 
 
 def _is_unfinished(folder: Path) -> bool:

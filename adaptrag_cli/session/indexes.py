@@ -29,7 +29,7 @@ def open_index_for(settings: Settings, models_dir: Path, kept: Retriever | None 
     """Open the index that the settings name, and the encoder it was made with.
 
     Raises:
-        AdaptRAGError: there is none, its documents are not there, or the encoder is another one.
+        AdaptRAGError: there is none, it is empty, its documents are not there, or the encoder is another one.
     """
     index_dir = index_dir_of(settings)
     store = open_index(index_dir, choose_index(index_dir, settings.index.name))
@@ -38,6 +38,11 @@ def open_index_for(settings: Settings, models_dir: Path, kept: Retriever | None 
         raise IndexStale(
             f"index {store.name!r}: {store.path} is not there, so its documents may be deleted",
             f"bring it back, or forget it with: adaptrag indexes remove {store.name}",
+        )
+    if not store.manifest.chunks:
+        raise IndexUnusable(
+            f"index {store.name!r} is empty: no document with text was found in {store.path}",
+            f"put some there and run: {store.index_command()}, or forget it with: adaptrag indexes remove {store.name}",
         )
     encoder = _open_encoder(store, models_dir)
     if kept is not None and kept.encoder.fingerprint == encoder.fingerprint:

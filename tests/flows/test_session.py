@@ -20,8 +20,17 @@ from adaptrag_cli.calibration import (
     write_calibration,
 )
 from adaptrag_cli.config import load_settings
-from adaptrag_cli.errors import ConfigError, IndexNotFound, IndexStale, ModelNotFound, UnknownName
+from adaptrag_cli.errors import (
+    ConfigError,
+    ExitCode,
+    IndexNotFound,
+    IndexStale,
+    IndexUnusable,
+    ModelNotFound,
+    UnknownName,
+)
 from adaptrag_cli.events import ChunkPeeked, DecisionMade, DraftOdds, RunFinished, RunStarted
+from adaptrag_cli.index.build import BuildOptions, build_index
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session.session import Session, open_session
 from adaptrag_cli.strategies.base import load_strategy
@@ -177,6 +186,18 @@ def test_never_shows_a_peek_but_no_trouble_with_an_index_stops_it(opened: Open, 
 def test_an_index_that_was_named_must_open_even_for_never(opened: Open):
     with pytest.raises(IndexNotFound):
         opened(ask__strategy="never", index__name="elsewhere")
+
+
+def test_an_empty_index_is_refused_before_a_model_is_loaded(opened: Open, tmp_path: Path, encoder: PlaneEncoder):
+    (tmp_path / "empty").mkdir()
+    build_index(
+        tmp_path / "empty", name="empty", index_dir=tmp_path / "indexes", encoder=encoder, options=BuildOptions()
+    )
+    assert opened().store.name == "plane"  # the only one that can be asked
+    with pytest.raises(IndexUnusable, match="index 'empty' is empty: no document with text was found in") as caught:
+        opened(index__name="empty")
+    assert caught.value.exit_code == ExitCode.INDEX
+    assert caught.value.hint.startswith("put some there and run: adaptrag index ")
 
 
 def test_gpu_layers_that_were_asked_for_in_vain_are_told(opened: Open, model: ScriptedModel, monkeypatch):
