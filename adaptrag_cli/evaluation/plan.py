@@ -165,6 +165,8 @@ def _spec(text: str) -> StrategySpec:
                 f"--strategies {text!r}: {key!r} changes nothing with {name}",
                 f"it uses: {', '.join(uses)}" if uses else f"{name} has no options",
             )
+        if dotted in overrides:
+            raise ConfigError(f"--strategies {text!r}: {key!r} stands twice", "give it once")
         overrides[dotted] = value
     return StrategySpec(label=text, strategy=name, overrides=overrides)
 

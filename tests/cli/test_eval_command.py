@@ -48,12 +48,16 @@ def refused(words: tuple[str, ...], message: str) -> None:
         (("one.jsonl", "empty.jsonl"), "empty.jsonl is empty (give a file with questions)"),
         (("one.jsonl", "--strategies", "never,never"), "--strategies names 'never' twice (name each once)"),
         (
+            ("one.jsonl", "--strategies", "etc:trigger=2:trigger=3"),
+            "--strategies 'etc:trigger=2:trigger=3': 'trigger' stands twice (give it once)",
+        ),
+        (
             ("one.jsonl", "--batch", "4"),
             "--batch 4: more than 3 questions at once change numbers (add --allow-inexact if that does not matter)",
         ),
         (("one.jsonl", "--vary", "top_k"), "--vary 'top_k' names no values (write it as --vary top_k=3,5)"),
     ],
-    ids=["empty", "broken", "unanswered", "missing", "folder", "second", "twice", "batch", "grid"],
+    ids=["empty", "broken", "unanswered", "missing", "folder", "second", "twice", "option twice", "batch", "grid"],
 )
 def test_what_cannot_be_measured_is_told_in_one_line(words: tuple[str, ...], message: str) -> None:
     refused(words, message)
