@@ -131,8 +131,8 @@ def tui(
         query = valid_unicode(question).strip()
         if trace is not None and query:
             raise ConfigError("a recorded trace answers no question", "leave out QUESTION, or --trace")
-        require_terminal("use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v")
         events = _read(trace) if trace is not None else ()
+        require_terminal("use: adaptrag ask QUESTION -v, or adaptrag replay FILE -v")
 
         from adaptrag_cli.tui.app import AdaptRAGApp
         from adaptrag_cli.tui.launch import Launch

@@ -50,6 +50,13 @@ def test_without_a_terminal_it_says_what_to_use_instead():
     )
 
 
+def test_without_a_terminal_a_missing_trace_is_told_first():
+    result = runner.invoke(app, ["tui", "--trace", "nosuch.jsonl"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "nosuch.jsonl" in result.stderr
+    assert "terminal" not in result.stderr
+
+
 @pytest.mark.parametrize("term", ["dumb", "unknown"])
 def test_a_dumb_terminal_is_refused(monkeypatch: pytest.MonkeyPatch, term: str):
     monkeypatch.setenv("TERM", term)
