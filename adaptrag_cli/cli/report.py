@@ -28,7 +28,7 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print tables and figures' data as JSON.")] = False,
     cases: Annotated[
         tuple[str, str] | None,
-        typer.Option("--cases", metavar="A B", help="List the questions where strategy A is right and B is wrong."),
+        typer.Option("--cases", metavar="A B", help="List the questions where strategy A is right (EM) and B is not."),
     ] = None,
 ) -> None:
     """Show what an evaluation found: strategies with intervals, and the papers' figures from your own runs.

@@ -129,13 +129,16 @@ def _costs(lines: Sequence[Line], points: Sequence[CostPoint], score: Score) -> 
         name=f"cost-{score}",
         title=title,
         source="beyond the papers",
-        reading="Up and to the left is better: nothing beats what stands on the dashed front at its cost, and "
+        reading="Up and to the left is better: nothing beats what stands on the front at its cost, and "
         "anything else pays more for less.",
         notes=(
             *(note for line in lines if (note := _front_note(line, points, score))),
-            "Dotted: DTR at every threshold, computed from never and a strategy that always looks up; a threshold on "
-            "the front was found with hindsight, so calibrate it on other questions. Tokens are those of prompts that "
-            "were not reused, and those written.",
+            "A threshold on the front was found with hindsight, so calibrate it on other questions. Tokens are those "
+            "of prompts that were not reused, and those written.",
+        ),
+        drawing=(
+            "Dashed: the front. Dotted: DTR at every threshold, computed from never and a strategy that always looks "
+            "up.",
         ),
         y=Axis(title=f"{_SCORE_NAMES[score]}", scale="percent"),
         panels=panels,

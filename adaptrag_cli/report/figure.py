@@ -72,6 +72,8 @@ class Figure:
     """What to read out of it, in a sentence."""
     notes: tuple[str, ...] = ()
     """Which strategies it was taken from, and of how many questions."""
+    drawing: tuple[str, ...] = ()
+    """Notes on what is only seen where it is drawn."""
     x: Axis = Axis(title="")
     y: Axis = Axis(title="")
     panels: tuple[str, ...] = ()

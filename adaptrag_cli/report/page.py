@@ -244,7 +244,9 @@ def _figure_parts(figure: Figure) -> Iterator[Element]:
     """A figure with its caption, its data and its table."""
     heading = element("h3", figure.title, " ", element("span", f"({figure.source})", class_="note"))
     caption = element(
-        "figcaption", element("p", figure.reading), *(element("p", note, class_="note") for note in figure.notes)
+        "figcaption",
+        element("p", figure.reading),
+        *(element("p", note, class_="note") for note in (*figure.notes, *figure.drawing)),
     )
     data = Element("script", {"type": "application/json", "id": f"data-plot-{figure.name}"})
     data.text = drawn(figure)

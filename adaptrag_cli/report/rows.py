@@ -9,6 +9,9 @@ from adaptrag_cli.evaluation.statistics import Interval, Paired
 from adaptrag_cli.evaluation.summary import StrategyRow
 from adaptrag_cli.report.figure import Table, interval, percent
 
+_DECIDE_NOTHING = frozenset({"cot", "cot-retrieve"})
+"""Strategies that reason and never ask themselves whether to look up."""
+
 
 def answer_rows(rows: Sequence[StrategyRow]) -> Table:
     """Right answers, gold passages, and the verdict against the reference."""
@@ -100,7 +103,12 @@ def verdict(row: StrategyRow) -> str:
     return f"{row.em_difference.verdict} ({100 * row.em_difference.difference:+.1f})"
 
 
-def decision_rows(rows: Sequence[StrategyRow]) -> Table:
+def brief_decision_rows(rows: Sequence[StrategyRow]) -> Table:
+    """The same in 80 characters: without intervals, and without a column of what was not measured."""
+    return without_empty(decision_rows(rows, is_wide=False))
+
+
+def decision_rows(rows: Sequence[StrategyRow], *, is_wide: bool = True) -> Table:
     """How well each strategy knew what is right without documents (DeepRAG Tab. 3), and what retrieval left of drafts.
 
     Methods that ask in steps are held against answers that were reasoned without documents, where there are any.
@@ -113,23 +121,24 @@ def decision_rows(rows: Sequence[StrategyRow]) -> Table:
             (
                 row.strategy,
                 percent(row.decision.answerable),
-                *_told_apart(row.decision),
+                *_told_apart(row.decision, is_wide=is_wide),
                 "" if row.decision.auroc is None else f"{row.decision.auroc:.2f}",
                 percent(row.consistency),
                 row.judged_by,
             )
             for row in rows
-            if row.decision is not None
+            if row.decision is not None and row.strategy.split(":")[0] not in _DECIDE_NOTHING
         ),
     )
     return table if any(row.judged_by for row in rows) else without(table, ("right by",))
 
 
-def _told_apart(decision: DecisionQuality) -> tuple[str, str, str, str]:
+def _told_apart(decision: DecisionQuality, *, is_wide: bool) -> tuple[str, str, str, str]:
     accuracy = percent(decision.accuracy)
     if not 0 < decision.answerable < 1:
         return "", accuracy, "", ""
-    balanced = interval(decision.intervals.get("balanced_accuracy")) or percent(decision.balanced_accuracy)
+    measured = interval(decision.intervals.get("balanced_accuracy")) if is_wide else ""
+    balanced = measured or percent(decision.balanced_accuracy)
     return percent(decision.f1), accuracy, balanced, f"{decision.mcc:+.2f}"
 
 

@@ -17,6 +17,7 @@ from adaptrag_cli.report.notes import INTERVALS, line_notes
 from adaptrag_cli.report.rows import (
     brief_answer_rows,
     brief_cost_rows,
+    brief_decision_rows,
     brief_difference_rows,
     decision_rows,
     difference_rows,
@@ -97,7 +98,7 @@ def print_cases(cases: Sequence[Case], stream: TextIO) -> None:
             count = sum(1 for other in cases if (other.run, other.cell, other.set) == here)
             place = f"{case.run}: {case.set}" if names_run else case.set
             named = place if case.cell == "base" else f"{place}, {case.cell}"
-            _head(console, f"{named}: {count} where {case.right} is right and {case.wrong} is wrong")
+            _head(console, f"{named}: {count} where {case.right} is right (EM) and {case.wrong} is not")
             where = here
         _print_case(case, console)
     _flush(text, stream)
@@ -170,10 +171,16 @@ def _print_strategies(part: StrategyTable, console: Console, *, names_line: bool
         _say(console, f"inconclusive against {compared[0].against}: {len(compared) - len(told)}", indent=2)
     reference = reference_of(part.rows)
     more = [
-        ("Cost of a question, on average", brief_cost_rows(part.rows)),
-        ("Look-ups of a question", step_rows(part.rows, is_wide=False)),
+        ("Cost of a question (means, but of seconds the median and the 95th percentile)", brief_cost_rows(part.rows)),
+        (
+            "Look-ups of a question (right, wrong: mean of those answered so, by EM)",
+            step_rows(part.rows, is_wide=False),
+        ),
         ("What was asked step by step", sub_query_rows(part.rows, is_wide=False)),
-        ("Decisions against what the drafts were", decision_rows(part.rows)),
+        (
+            "Decisions against what the drafts were",
+            decision_rows(part.rows) if is_wide else brief_decision_rows(part.rows),
+        ),
         (
             f"Differences from {reference}, question by question",
             difference_rows(part.rows) if is_wide else brief_difference_rows(part.rows),

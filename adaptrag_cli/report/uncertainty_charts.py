@@ -62,9 +62,10 @@ def _by_threshold(lines: Sequence[Line], curves: Sequence[ThresholdCurve]) -> Fi
         name="threshold",
         title=title,
         source=source,
-        reading="Take the threshold where the solid line (how often drafts up to it are right) is as high as you need; "
-        "the dotted line says what share of questions is then answered from memory.",
+        reading="Take the threshold where drafts up to it are right as often as you need; the coverage says what share "
+        "of questions is then answered from memory.",
         notes=_provenance(curves),
+        drawing=("Solid: how often drafts up to the threshold are right. Dotted: the coverage.",),
         x=Axis(title="threshold on u (nats)", scale="log"),
         y=Axis(title="EM and coverage", scale="percent", limits=(0.0, 1.0)),
         panels=panels_of(lines),

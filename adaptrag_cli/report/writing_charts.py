@@ -133,9 +133,9 @@ def _first_firings(lines: Sequence[Line]) -> Figure:
         name="first-trigger",
         title=title,
         source=source,
-        reading="A method that fires in time is dark where the entropy begins to rise; one that comes late is dark at "
-        "its peaks or behind them.",
-        notes=(
+        reading="A method that fires in time fires first where the entropy begins to rise; one that comes late, at its "
+        "peaks or behind them.",
+        drawing=(
             "Above, each row is a method: the darker a token, the more of the questions on which it fired it first "
             f"stopped there. The lowest row is the mean entropy of the tokens, at most "
             f"{max(max(entropies[panel]) for panel in panels):.2f} nats.",

@@ -39,7 +39,7 @@ def test_tables_and_figures_in_the_terminal() -> None:
     assert lines[2].split() == ["strategy", "n", "EM", "F1", "ACC", "recall", "gold"]
     assert [line.split()[0] for line in lines[3:6]] == ["never", "always", "dtr"]
     for caption in (
-        "  Cost of a question, on average:",
+        "  Cost of a question (means, but of seconds the median and the 95th percentile):",
         "  Decisions against what the drafts were:",
         "  Differences from always, question by question:",
     ):
@@ -95,7 +95,7 @@ def test_cases_name_the_commands_that_open_both_runs() -> None:
     found = json.loads(report("run", "--cases", "dtr", "always", "--json").stdout)["cases"]
     assert found
     lines = done.stdout.splitlines()
-    assert lines[0] == f"popqa: {len(found)} where dtr is right and always is wrong"
+    assert lines[0] == f"popqa: {len(found)} where dtr is right (EM) and always is not"
     for case in found:
         number = case["question_id"].removeprefix("popqa-")
         at = lines.index(f"  Question {number} of popqa?")

@@ -16,7 +16,7 @@ from adaptrag_cli.evaluation.summary import StrategyRow, summarise
 from adaptrag_cli.events import Event, GenerationFinished, RunStarted, Setting, WarningRaised
 from adaptrag_cli.report.build import build_report
 from adaptrag_cli.report.page import report_page
-from adaptrag_cli.report.rows import decision_rows
+from adaptrag_cli.report.rows import brief_decision_rows, decision_rows
 from adaptrag_cli.report.step_rows import sub_query_rows
 from adaptrag_cli.report.terminal_form import print_tables
 
@@ -120,6 +120,14 @@ def test_the_table_names_who_judges_where_it_is_not_the_draft(before: RunData):
     }
     assert shown["deeprag"]["balanced"].startswith("73.3 [")
     assert "right by" not in decision_rows(summarise(run_of(before, "never"), cell="base", set="popqa")).columns
+
+
+def test_the_table_leaves_out_what_decides_nothing_and_in_80_characters_intervals_and_empty_columns(before: RunData):
+    summaries = summarise(run_of(before, "never", "cot", "deeprag"), cell="base", set="popqa")
+    assert [row[0] for row in decision_rows(summaries).rows] == ["never", "deeprag"]
+    brief = brief_decision_rows(summaries)
+    assert "AUROC" not in brief.columns
+    assert not any("[" in str(value) for row in brief.rows for value in row)
 
 
 # --- form

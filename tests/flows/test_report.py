@@ -651,6 +651,20 @@ def test_one_by_one_and_uncalibrated_needs_no_note(run: RunData) -> None:
     assert line_notes(lines_of([in_cell(run, lanes=1)])[0]) == ()
 
 
+def test_what_is_only_drawn_is_told_on_the_page_alone(report: Report) -> None:
+    out = io.StringIO()
+    print_report(report, out)
+    told = " ".join(out.getvalue().split())
+    drawn = [note for figure in report.figures if not figure.missing for note in figure.drawing]
+    assert drawn
+    page = report_page(report)
+    for note in drawn:
+        assert note not in told
+        assert note in page
+    assert "ashed" not in told
+    assert "otted" not in told
+
+
 def test_the_page_tells_f1_against_the_first_gold(report: Report) -> None:
     table = answer_rows(report.tables[0].rows)
     at = table.columns.index("F1 first gold")

@@ -103,7 +103,7 @@ def test_the_terminal_tells_it_in_80_columns(run: RunData) -> None:
     out = io.StringIO()
     print_tables(run, out)
     lines = out.getvalue().splitlines()
-    at = lines.index("  Look-ups of a question:")
+    at = lines.index("  Look-ups of a question (right, wrong: mean of those answered so, by EM):")
     table = {line.split()[0]: line.split()[1:] for line in lines[at + 1 : at + 8] if line.split()}
     assert table["strategy"] == ["never", "once", "several", "total", "mean", "right", "wrong"]
     assert table["etc"] == ["25.0", "66.7", "8.3", "10", "0.83", "0.78", "1.00"]
