@@ -17,7 +17,9 @@ from adaptrag_cli.json_lines import read_records
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels
 
 _MULTI_HOP_SETS = ("2wiki", "hotpot", "musique")
-_HINT = "make a run with: adaptrag eval DATA --strategies never,always --out FOLDER"
+_HINT = (
+    "make a run with: adaptrag eval DATA --strategies never,always --out FOLDER; adaptive-rag needs never,always,ircot"
+)
 
 
 class _Line(msgspec.Struct):

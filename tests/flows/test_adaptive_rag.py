@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adaptrag_cli import engine
-from adaptrag_cli.errors import ExitCode
+from adaptrag_cli.errors import ConfigError, ExitCode
 from adaptrag_cli.events import DecisionMade, Event, RunFailed, RunFinished, WarningRaised
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.run_summary import fold
@@ -94,6 +94,12 @@ def run_folder(folder: Path, set_name: str, right: dict[str, bool]) -> Path:
 def test_a_question_is_labelled_by_the_simplest_way_that_was_right(tmp_path, set_name, never, always, ircot, simplest):
     folder = run_folder(tmp_path, set_name, {"never": never, "always": always, "ircot": ircot})
     assert [question.simplest for question in read_labels(folder).questions] == [simplest]
+
+
+def test_where_there_is_no_run_it_is_told_which_one_is_needed(tmp_path):
+    with pytest.raises(ConfigError, match="missing holds no evaluation") as caught:
+        read_labels(tmp_path / "missing")
+    assert caught.value.hint.endswith("--out FOLDER; adaptive-rag needs never,always,ircot")
 
 
 def test_a_question_that_was_not_asked_in_all_ways_has_no_label(tmp_path):
