@@ -21,6 +21,7 @@ from adaptrag_cli.cli.probe import probe_app
 from adaptrag_cli.cli.report import report
 from adaptrag_cli.cli.strategies import strategies
 from adaptrag_cli.cli.tui import tui
+from adaptrag_cli.cli.usage import OneLineGroup
 
 _ASKING = "Ask"
 _PREPARING = "Prepare"
@@ -49,6 +50,7 @@ _EPILOG = """
 
 app = typer.Typer(
     name="adaptrag",
+    cls=OneLineGroup,
     help="Ask your own documents, and see why they were (or were not) looked up.",
     epilog=_EPILOG,
     no_args_is_help=True,

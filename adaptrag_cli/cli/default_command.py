@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class _Unnamed(typer.Context):
+    """Of a command that nobody names, so that its usage says what is typed."""
+
+    @property
+    def command_path(self) -> str:
+        return super().command_path.removesuffix(f" {self.info_name}")
+
+
+class DefaultCommand(TyperCommand):
+    """The first command of a `DefaultCommandGroup`."""
+
+    context_class = _Unnamed
 
 
 class DefaultCommandGroup(TyperGroup):

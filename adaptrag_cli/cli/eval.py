@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors, say
-from adaptrag_cli.cli.default_command import DefaultCommandGroup
+from adaptrag_cli.cli.default_command import DefaultCommand, DefaultCommandGroup
 from adaptrag_cli.cli.option_groups import EVALUATED, settings_typed, taking
 from adaptrag_cli.cli.options import OUTPUT, ConfigFile, ContextLength, GpuLayers, JudgeModel, ModelsDir
 from adaptrag_cli.config import NO_ADAPTER, load_settings
@@ -37,7 +37,7 @@ eval_app = typer.Typer(
 )
 
 
-@eval_app.command("run", epilog=_EPILOG)
+@eval_app.command("run", cls=DefaultCommand, epilog=_EPILOG)
 @taking(EVALUATED)
 def run(
     ctx: typer.Context,

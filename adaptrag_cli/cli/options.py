@@ -295,6 +295,11 @@ _SETTINGS = {
 """The setting that each of these options sets, by the name of the parameter."""
 
 
+def setting_of(parameter: str) -> str | None:
+    """The setting that the option of this parameter sets."""
+    return _SETTINGS.get(parameter)
+
+
 def typed_flags(ctx: typer.Context) -> dict[str, str | int | float | bool]:
     """The settings that were typed as options of a command, by dotted name; paths are made absolute."""
     given = {_SETTINGS[name]: value for name, value in ctx.params.items() if name in _SETTINGS and value is not None}

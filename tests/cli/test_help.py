@@ -104,7 +104,27 @@ def test_a_misspelt_command_names_the_nearest(command_line):
 def test_a_missing_question_is_a_usage_error(command_line):
     done = command_line("ask")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "Missing argument 'QUESTION'" in done.stderr
+    assert done.stderr == "adaptrag: missing argument 'QUESTION' (try: adaptrag ask --help)\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ask q --trigger abc", "--trigger must be a number from 0, not 'abc' (try: adaptrag ask --help)"),
+        ("ask q --stride 1.5", "--stride must be a whole number from 1 to 10000, not '1.5' (try: adaptrag ask --help)"),
+        ("eval d --batch abc", "--batch must be a whole number, not 'abc' (try: adaptrag eval --help)"),
+        ("eval d --batch 17", "--batch must be at most 16, not '17' (try: adaptrag eval --help)"),
+        ("models frob", "no such command 'frob' (try: adaptrag models --help)"),
+        ("ask q --trigger", "option '--trigger' requires an argument"),
+    ],
+)
+def test_what_no_command_can_take_is_told_in_one_line(words, message, command_line):
+    done = command_line(*words.split())
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"adaptrag: {message}\n")
+
+
+def test_help_of_a_default_command_names_what_is_typed(command_line):
+    assert "Usage: adaptrag eval [OPTIONS]" in command_line("eval", "--help").stdout
 
 
 def complete(*words: str) -> list[str]:
