@@ -42,7 +42,11 @@ def refused(words: tuple[str, ...], message: str) -> None:
     [
         (("empty.jsonl",), "empty.jsonl is empty (give a file with questions)"),
         (("broken.jsonl",), f"broken.jsonl: of no known format (no records) {FORMATS}"),
-        (("unanswered.jsonl",), f"unanswered.jsonl: of no known format (an object with 'question') {FORMATS}"),
+        (
+            ("unanswered.jsonl",),
+            "unanswered.jsonl:1: 'answers' is missing "
+            '(write each question as {"question": "...", "answers": ["..."]})',
+        ),
         (("missing.jsonl",), "there is no file missing.jsonl (check the path)"),
         ((".",), ". is a folder, not a file (give one question file, or several)"),
         (("one.jsonl", "empty.jsonl"), "empty.jsonl is empty (give a file with questions)"),

@@ -542,7 +542,6 @@ def test_a_folder_and_a_missing_file(tmp_path):
         ("pubmedqa.json", '["Forty people whistled."]', '"Forty"', "2: 'CONTEXTS' is not a list"),
         ("bioasq.json", '"type": "list"', '"type": "table"', "3: the question type 'table' is unknown"),
         ("cag_time.json", '"text": "Its mayor', '"body": "Its mayor', "1: 'text' is not a text"),
-        ("adaptrag.jsonl", '["Ada Thorne"]', '"Ada Thorne"', "2: 'answers' is not a list"),
     ],
 )
 def test_a_wrong_record_is_told_with_its_place(tmp_path, name, old, new, what):
@@ -550,6 +549,25 @@ def test_a_wrong_record_is_told_with_its_place(tmp_path, name, old, new, what):
     assert content.count(old) == 1
     error = refused(written(tmp_path, content.replace(old, new), name))
     assert f"looks like {FILES[name]}, but not at question {what}" in error.message
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"question": "Who?", "answers": "Ada"}', "'answers' must be a list of texts, such as [\"yes\"]"),
+        ('{"question": "Who?", "answers": [3]}', "'answers' must be a list of texts, such as [\"yes\"]"),
+        ('{"question": 3, "answers": ["Ada"]}', "'question' must be a text"),
+        ('{"question": "Who?", "answer": "Ada"}', "unknown field 'answer'; did you mean 'answers'?"),
+        ('{"quetsion": "Who?", "answers": ["Ada"]}', "unknown field 'quetsion'; did you mean 'question'?"),
+        ('{"question": "Who?"}', "'answers' is missing"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 2])
+def test_a_wrong_line_of_ours_is_told_with_its_field(tmp_path, before, line, what):
+    right = '{"question": "Where?", "answers": ["here"]}\n\n'
+    error = refused(path := written(tmp_path, right * before + line, "mine.jsonl"))
+    assert error.message == f"{path}:{2 * before + 1}: {what}"
+    assert error.hint == 'write each question as {"question": "...", "answers": ["..."]}'
 
 
 @pytest.mark.parametrize(

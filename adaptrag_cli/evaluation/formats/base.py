@@ -27,6 +27,9 @@ class Parsed:
     records: tuple[Mapping[str, Any], ...]
     """The records of a list, of JSON lines or of a table; a single object stands alone."""
 
+    lines: tuple[int, ...] = ()
+    """The line of each record; empty where they are not lines."""
+
     @property
     def first(self) -> Mapping[str, Any]:
         """The first record; empty where there is none."""

@@ -6,6 +6,10 @@ Only question and answers must be there. `meta.gold_sets` are evidence sets of s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
 from adaptrag_cli.evaluation.formats.base import (
     Collected,
     Format,
@@ -20,10 +24,31 @@ from adaptrag_cli.evaluation.formats.base import (
 from adaptrag_cli.evaluation.questions import Question
 
 _TELLS = frozenset({"long_answer"})
+_FIELDS = ("id", "question", "answers", "gold_passage_ids", "own_passage_ids", "meta")
 
 
 def _sniff(parsed: Parsed) -> bool:
     return "question" in parsed.first and isinstance(parsed.first.get("answers"), list)
+
+
+def complaint_of(record: Mapping[str, Any]) -> str:
+    """What keeps a record that looks like one of ours from being read, in words; empty for nothing, or another's."""
+    if not record.keys() & {"question", "answers"}:
+        return ""
+    for name, is_right, must in (
+        ("question", lambda value: isinstance(value, str), "a text"),
+        ("answers", _is_texts, 'a list of texts, such as ["yes"]'),
+    ):
+        if name not in record:
+            near = get_close_matches(name, [key for key in record if key not in _FIELDS], n=1)
+            return f"unknown field {near[0]!r}; did you mean {name!r}?" if near else f"{name!r} is missing"
+        if not is_right(record[name]):
+            return f"{name!r} must be {must}"
+    return ""
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _read(parsed: Parsed, into: Collected) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from adaptrag_cli.documents.encoding import repair
 from adaptrag_cli.errors import ConfigError
+from adaptrag_cli.evaluation.formats import ours
 from adaptrag_cli.evaluation.formats.base import Collected, Format, Malformed, Parsed, distinct
 from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.terminal import valid_unicode
@@ -41,6 +42,7 @@ _KNOWN = (
     "known are HotpotQA, 2WikiMultihopQA, MuSiQue, SQuAD 1.1, NQ-open, TriviaQA, WebQuestions, PopQA, StrategyQA, "
     'IIRC, PubMedQA, BioASQ, CAG, and JSON lines of {"id", "question", "answers"}'
 )
+_OUR_LINES = 'write each question as {"question": "...", "answers": ["..."]}'
 _SPLITS = frozenset({"train", "dev", "test", "validation"})
 """File names that say nothing about the set."""
 
@@ -57,6 +59,8 @@ def load_questions(path: Path) -> QuestionSet:
     data = _bytes_of(path)
     parsed = _parse(path, data)
     format_ = next((f for f in map(_load, FORMATS) if f.sniff(parsed)), None)
+    if format_ is None or format_.name == ours.FORMAT.name:
+        _require_ours(parsed)
     if format_ is None:
         raise ConfigError(f"{path}: of no known format ({_seen(parsed)})", _KNOWN)
     into = Collected()
@@ -88,6 +92,19 @@ def load_questions(path: Path) -> QuestionSet:
         passages=into.passages,
         notes=notes,
     )
+
+
+def _require_ours(parsed: Parsed) -> None:
+    """Say where a file that looks like our own lines is not as they are.
+
+    Raises:
+        ConfigError: naming line and field.
+    """
+    for number, record in enumerate(parsed.records, start=1):
+        complaint = ours.complaint_of(record)
+        if complaint:
+            place = f"{parsed.path}:{parsed.lines[number - 1]}" if parsed.lines else f"{parsed.path}: item {number}"
+            raise ConfigError(f"{place}: {complaint}", _OUR_LINES)
 
 
 def _load(name: str) -> Format:
@@ -130,13 +147,15 @@ def _parse(path: Path, data: bytes) -> Parsed:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         if _is_lines(text):
-            return Parsed(path=path, document=None, records=_lines(path, text))
+            lines = _lines(path, text)
+            return Parsed(path=path, document=None, records=tuple(lines.values()), lines=tuple(lines))
         raise _invalid(path, getattr(error, "lineno", 1), error) from error
     items = document if isinstance(document, list) else [document]
     stray = next((number for number, item in enumerate(items, start=1) if not isinstance(item, dict)), None)
     if stray is not None:
         raise ConfigError(f"{path}: item {stray} of the list is not an object", _KNOWN)
-    return Parsed(path=path, document=document, records=tuple(items))
+    start = (1,) if isinstance(document, dict) else ()
+    return Parsed(path=path, document=document, records=tuple(items), lines=start)
 
 
 def _is_lines(text: str) -> bool:
@@ -147,8 +166,9 @@ def _is_lines(text: str) -> bool:
         return False
 
 
-def _lines(path: Path, text: str) -> tuple[Mapping[str, Any], ...]:
-    records = []
+def _lines(path: Path, text: str) -> dict[int, Mapping[str, Any]]:
+    """The records by the number of their line."""
+    records: dict[int, Mapping[str, Any]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -158,8 +178,8 @@ def _lines(path: Path, text: str) -> tuple[Mapping[str, Any], ...]:
             raise _invalid(path, number, error) from error
         if not isinstance(record, dict):
             raise ConfigError(f"{path}:{number}: not an object", "each line holds one question")
-        records.append(record)
-    return tuple(records)
+        records[number] = record
+    return records
 
 
 def _invalid(path: Path, line: int, error: Exception) -> ConfigError:
