@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adaptrag_cli.cli.boundary import reporting_errors
+from adaptrag_cli.config import allowed_for, setting_names
 
 if TYPE_CHECKING:
     from adaptrag_cli.strategies.base import Strategy
@@ -51,7 +52,16 @@ def _print_one(strategy: Strategy) -> None:
         paragraph(console, f"{strategy.name}: {strategy.summary}")
         paragraph(console, strategy.paper)
         console.print()
-        table(console, ("option", "default"), list(_options(strategy).items()))
+        rows = [(name, default, _allowed(name)) for name, default in _options(strategy).items()]
+        table(console, ("option", "default", "may be"), rows)
+        if "trigger" in strategy.uses:
+            paragraph(console, "A trigger that was measured for the model comes before this default.")
+
+
+def _allowed(option: str) -> str:
+    """What an option may be, in words."""
+    dotted = f"ask.{option}"
+    return allowed_for(dotted) if dotted in setting_names() else "fixed"
 
 
 def _options(strategy: Strategy) -> dict[str, str | int | float | bool]:

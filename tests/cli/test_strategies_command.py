@@ -20,9 +20,13 @@ def test_every_strategy_has_a_row(command_line):
 def test_one_shows_its_options_with_their_defaults(command_line):
     lines = command_line("strategies", "etc").stdout.splitlines()
     rows = [line.split() for line in lines]
-    assert ["trigger", "1.0"] in rows
-    assert ["retriever", "sparse"] in rows
+    assert ["trigger", "1.0", "a", "number", "from", "0"] in rows
+    assert ["mode", "paper", "paper", "or", "code"] in rows
+    assert ["query_words", "35", "fixed"] in rows
+    assert ["retriever", "sparse"] in [row[:2] for row in rows]
     assert not any(row[:1] == ["threshold"] for row in rows)
+    assert "  A trigger that was measured for the model comes before this default." in lines
+    assert max(map(len, lines)) <= 80
 
 
 def test_json_tells_the_same(command_line):
