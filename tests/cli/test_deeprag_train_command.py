@@ -183,6 +183,8 @@ def test_show_reads_a_curve_that_a_kill_has_cut(base: Path):
 
 def test_show_names_a_file_it_cannot_write_and_a_folder_that_is_no_run(base: Path):
     assert "cannot write no/run.html" in show("--html", "no/run.html").stderr
+    Path("mine.html").write_text("mine", encoding="utf-8")
+    assert "mine.html exists and is not a page of AdaptRAG" in show("--html", "mine.html").stderr
     done = CliRunner().invoke(app, ["deeprag", "show", "elsewhere"])
     assert done.exit_code == 2
     assert len(done.stderr.splitlines()) == 1
