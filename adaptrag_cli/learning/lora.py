@@ -27,6 +27,7 @@ TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 """The linear maps of a layer: those of the attention, and the three of the MLP."""
 _PACKAGES = ("peft", "gguf", "accelerate")
 _NAME = "default"
+_ANOTHER = "train another --model, such as one of: adaptrag models list"
 
 
 class LoraShape(Record, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ def load_base(path: Path, *, device: str = "cpu") -> Any:
 
     Raises:
         ConfigError: the packages for training are not installed.
-        ModelError: transformers cannot load such a file.
+        ModelError: transformers cannot load such a file, or weights are not in it.
     """
     require_training_packages()
     import torch
@@ -89,12 +90,16 @@ def load_base(path: Path, *, device: str = "cpu") -> Any:
     try:
         with redirect_stderr(io.StringIO()), warnings.catch_warnings():  # bars, and what it says of its own versions
             warnings.simplefilter("ignore")
-            model: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                path.parent, gguf_file=path.name, dtype=torch.float32, output_loading_info=True
+            )
     except (*unknown, *broken) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ModelError(
-            f"transformers cannot load {path}: {reason}", "train another --model, such as one of: adaptrag models list"
-        ) from error
+        raise ModelError(f"transformers cannot load {path}: {reason}", _ANOTHER) from error
+    model, told = loaded
+    missing = sorted(told["missing_keys"])
+    if missing:  # transformers would fill them with random numbers
+        raise ModelError(f"{path} lacks {len(missing)} weights of its model, such as {missing[0]}", _ANOTHER)
     return model.requires_grad_(False).to(device).eval()
 
 
@@ -110,8 +115,7 @@ def add_lora(model: Any, shape: LoraShape, *, seed: int) -> Any:
     missing = [target for target in shape.targets if target not in present]
     if missing:
         raise ModelError(
-            f"the layers of a {model.config.model_type} model have no {', '.join(missing)} to train",
-            "train another --model, such as one of: adaptrag models list",
+            f"the layers of a {model.config.model_type} model have no {', '.join(missing)} to train", _ANOTHER
         )
     with _silent(), torch.random.fork_rng(devices=[]):
         from peft import LoraConfig, get_peft_model

@@ -51,6 +51,13 @@ def test_a_file_that_transformers_cannot_load(tmp_path: Path, architecture: str,
     assert "\n" not in told.value.message
 
 
+def test_a_file_that_lacks_weights(tmp_path: Path):
+    path = a_file(tmp_path, "llama")
+    with pytest.raises(ModelError, match=r"lacks \d+ weights of its model, such as ") as told:
+        load_base(path)
+    assert told.value.hint == HINT
+
+
 def test_a_file_that_was_cut_off(tmp_path: Path):
     path = a_file(tmp_path, "llama")
     path.write_bytes(path.read_bytes()[:100])
@@ -58,8 +65,10 @@ def test_a_file_that_was_cut_off(tmp_path: Path):
         load_base(path)
 
 
-def test_a_model_whose_layers_have_other_maps(tmp_path: Path):
-    base = load_base(a_file(tmp_path, "mamba"))
+def test_a_model_whose_layers_have_other_maps():
+    from transformers import MambaConfig, MambaForCausalLM
+
+    base = MambaForCausalLM(MambaConfig(vocab_size=16, hidden_size=8, num_hidden_layers=1))
     with pytest.raises(ModelError, match="the layers of a mamba model have no q_proj, k_proj, .* to train") as told:
         add_lora(base, LoraShape(), seed=0)
     assert told.value.hint == HINT
