@@ -31,6 +31,7 @@ from adaptrag_cli.strategies.base import (
     unused_flags,
     wanted_capabilities,
 )
+from adaptrag_cli.strategies.labels import require_labels
 
 if TYPE_CHECKING:
     from adaptrag_cli.probing.files import ProberFile
@@ -97,7 +98,7 @@ def plan_session(settings: Settings) -> Plan:
     """Resolve strategy, options and model files without loading anything.
 
     Raises:
-        AdaptRAGError: a name is unknown, a model file or a prober for it is not there, or a calibration is broken.
+        AdaptRAGError: a name is unknown; a model file, its prober or the labels are missing; a calibration is broken.
     """
     strategy = load_strategy(settings.ask.strategy)
     models_dir = models_dir_of(settings)
@@ -120,6 +121,7 @@ def plan_session(settings: Settings) -> Plan:
     if prober is not None:
         rows = tuple(_named(row, prober.name) if row.name == "prober" else row for row in rows)
     if "labels" in strategy.uses and settings.ask.labels is not None:
+        require_labels(settings.ask.labels)
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
     warnings = calibration_warnings + _adapter_warnings(file) + threshold_warnings(strategy, rows, file)
     warnings += settings_warnings(strategy, options, rows, calibrated, shipped)

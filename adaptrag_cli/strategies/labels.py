@@ -16,6 +16,7 @@ from adaptrag_cli.events import Scalar
 from adaptrag_cli.json_lines import read_records
 from adaptrag_cli.strategies.base import LabelledQuestion, Labels
 
+_RESULTS = "results.jsonl"
 _MULTI_HOP_SETS = ("2wiki", "hotpot", "musique")
 _HINT = (
     "make a run with: adaptrag eval DATA --strategies never,always --out FOLDER; adaptive-rag needs never,always,ircot"
@@ -55,7 +56,7 @@ def read_labels(folder: Path, *, model_fingerprint: str = "") -> Labels:
         ConfigError: there is no run, it did not ask both, or none of its cells is the one.
     """
     by_cell: dict[str, dict[tuple[str, str], dict[str, _Line]]] = {}
-    for line in _lines(folder / "results.jsonl", folder):
+    for line in _lines(folder):
         found = by_cell.setdefault(line.cell, {}).setdefault((line.set, line.question_id), {})
         found.setdefault(line.strategy, line)  # as a run that goes on reads it
     labelled = {name: questions for name, found in by_cell.items() if (questions := _labelled(found))}
@@ -70,15 +71,24 @@ def read_labels(folder: Path, *, model_fingerprint: str = "") -> Labels:
     )
 
 
+def require_labels(folder: Path) -> None:
+    """Refuse, before a model is loaded, a folder that holds no evaluation.
+
+    Raises:
+        ConfigError: it holds none.
+    """
+    if not (folder / _RESULTS).is_file():
+        raise ConfigError(f"{folder} holds no evaluation", _HINT)
+
+
 def labels_of_another_model(labels: Labels, answering: str) -> str:
     """What is wrong with labels that tell what another model knew, in words."""
     return f"the labels of {labels.source} were made with {labels.model}, and {answering} answers"
 
 
-def _lines(path: Path, folder: Path) -> Iterator[_Line]:
-    if not path.is_file():
-        raise ConfigError(f"{folder} holds no evaluation", _HINT)
-    return read_records(path, msgspec.json.Decoder(_Line).decode, what="no result", hint=_HINT)
+def _lines(folder: Path) -> Iterator[_Line]:
+    require_labels(folder)
+    return read_records(folder / _RESULTS, msgspec.json.Decoder(_Line).decode, what="no result", hint=_HINT)
 
 
 def _labelled(by_question: Mapping[tuple[str, str], Mapping[str, _Line]]) -> tuple[LabelledQuestion, ...]:

@@ -135,6 +135,8 @@ def test_names_are_checked_before_anything_is_loaded(opened: Open, monkeypatch: 
         opened(index__name="elsewhere")
     with pytest.raises(ModelNotFound):
         opened(models__answer="smollm2-135m-instruct")
+    with pytest.raises(ConfigError, match="elsewhere holds no evaluation"):
+        opened(ask__strategy="adaptive-rag", ask__labels=Path("elsewhere"))
 
 
 def test_changed_and_deleted_files_are_told_with_the_remedy(opened: Open, tmp_path: Path):
