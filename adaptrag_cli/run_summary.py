@@ -293,11 +293,22 @@ def _watch(run: RunSummary, event: WordMeasured) -> RunSummary:
 
 
 def _discard(run: RunSummary, event: TokensDiscarded) -> RunSummary:
+    if event.phase == "answer":
+        return _discard_answer(run, event)
     if event.phase != "reasoning" or not run.reasoning_calls:
         return run
     run = _in_call(run, cut=event.from_step, cut_reason=event.reason)
     is_told_late = run.rounds and run.rounds[-1].calls == len(run.reasoning_calls)
     return _in_round(run, kept=run.reasoning, discarded=run.reasoning_calls[-1].discarded) if is_told_late else run
+
+
+def _discard_answer(run: RunSummary, event: TokensDiscarded) -> RunSummary:
+    """An answer that is written anew: what stood is told with the round that it was discarded for."""
+    run = replace(run, writings={phase: writing for phase, writing in run.writings.items() if phase != "answer"})
+    if not run.rounds:
+        return run
+    parts = (run.rounds[-1].discarded, event.text.strip())
+    return _in_round(run, discarded="\n".join(part for part in parts if part))
 
 
 def _in_call(run: RunSummary, **changed: Any) -> RunSummary:

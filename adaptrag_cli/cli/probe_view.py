@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from adaptrag_cli.errors import ModelError
-from adaptrag_cli.evaluation.probing.assess import Assessment, assess
+from adaptrag_cli.evaluation.probing.assess import Assessment, assess, held_out_accuracy
 from adaptrag_cli.evaluation.probing.outcome import Outcome, outcome_of
 from adaptrag_cli.probing.files import ProberFile
 from adaptrag_cli.probing.prober import parameter_count
@@ -76,10 +76,9 @@ def _title(file: ProberFile, outcome: Outcome) -> str:
 
 def _accuracy(file: ProberFile) -> str:
     try:
-        _, made = _measured(file)
+        return percent(held_out_accuracy(outcome_of(file.info.report, file.name)))
     except ModelError:
         return ""
-    return percent(made.together.accuracy.mean)
 
 
 def _document(file: ProberFile, outcome: Outcome, made: Assessment) -> dict[str, Any]:

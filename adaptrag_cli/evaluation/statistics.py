@@ -97,6 +97,22 @@ def bootstrap(statistic: Statistic, *columns: npt.NDArray[Any], seed: int = 0) -
     return Interval(mean=value, low=low, high=high, n=len(columns[0]))
 
 
+def resampled(groups: Sequence[str], seed: int) -> Floats:
+    """How often each value (n,) counts in each resample of whole groups: (RESAMPLES, n).
+
+    Values that belong together are drawn together (the cluster bootstrap), so a resample need not have n of them.
+    """
+    names, of_group = np.unique(np.asarray(groups), return_inverse=True)
+    drawn = np.random.default_rng(seed).multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES)
+    return drawn[:, of_group].astype(np.float64)
+
+
+def quantiles(found: Floats) -> tuple[float, float]:
+    """Ends of the 95 % interval of a statistic's resamples; NaN is left out."""
+    low, high = np.nanquantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    return low, high
+
+
 def paired_test(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> Paired | None:
     """Compare question by question; None of nothing.
 
@@ -176,8 +192,7 @@ def _percentiles(statistic: Statistic, columns: Sequence[npt.NDArray[Any]], seed
     for start in range(0, RESAMPLES, rows):
         picks = rng.integers(0, n, (min(rows, RESAMPLES - start), n))
         parts.append(statistic(*(column[picks] for column in columns)))
-    low, high = np.nanquantile(np.concatenate(parts), [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    return low, high
+    return quantiles(np.concatenate(parts))
 
 
 def _mcnemar(wins: int, losses: int) -> float:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from adaptrag_cli.events import ProbeRule
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +43,12 @@ def decide(logits: Iterable[tuple[float, float]], *, theta: float, rule: ProbeRu
         retrieve=retrieve or is_undefined,
         is_undefined=is_undefined,
     )
+
+
+def stops(logits: NDArray[np.floating], *, theta: float = 0.0) -> NDArray[np.bool_]:
+    """The decision by logits for many texts at once: (..., 2) summed pairs (retrieve, stop) to (...)."""
+    stopped: NDArray[np.bool_] = logits[..., 0] + theta <= logits[..., 1]
+    return stopped
 
 
 def _sum(values: Iterable[float]) -> float:

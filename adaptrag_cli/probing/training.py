@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.events import Record
+from adaptrag_cli.probing.decision import stops
 from adaptrag_cli.probing.prober import EPS, LayerWeights, tensor_shapes
 
 if TYPE_CHECKING:
@@ -179,8 +180,8 @@ def _measured(network: Mapping[str, torch.Tensor], rows: LabelledStates) -> tupl
     with torch.no_grad():
         logits = _logits(network, torch.from_numpy(rows.states))
         labels = torch.from_numpy(rows.labels)
-        right = (logits[:, 1] >= logits[:, 0]).long() == labels
-        return right.double().mean().item(), torch.nn.functional.cross_entropy(logits, labels).item()
+        accuracy = float((stops(logits.numpy()) == rows.labels).mean())
+        return accuracy, torch.nn.functional.cross_entropy(logits, labels).item()
 
 
 def _copied(network: Mapping[str, torch.Tensor]) -> LayerWeights:

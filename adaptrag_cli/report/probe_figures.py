@@ -20,14 +20,15 @@ _SHARE = Axis(title="accuracy", scale="percent")
 
 def probe_figures(outcome: Outcome, made: Assessment) -> tuple[Figure, ...]:
     """All of them; one that cannot be drawn says why."""
-    best = sorted(range(len(made.layers)), key=lambda at: (-made.layers[at].accuracy.mean, at))[:2]
+    # chosen by the texts that stopped the training: what was held out chooses nothing
+    best = sorted(range(len(outcome.layers)), key=lambda at: (-outcome.layers[at].accuracy, at))[:2]
     balanced = [text for text in outcome.texts if text.balanced]
     return (
         _by_layer(made),
         _density(outcome, balanced, sorted(best)),
         _scatter(outcome, balanced, sorted(best)),
         _calibration(made),
-        _curve(outcome, made),
+        _curve(made),
         _thetas(made),
         _by_number(made),
         _correlation(made),
@@ -84,7 +85,8 @@ def _density(outcome: Outcome, texts: Sequence[HeldOut], best: Sequence[int]) ->
         name=name,
         title=title,
         source=source,
-        reading="How far retrieve lies above stop, in the two most accurate layers: the less they overlap, the better.",
+        reading="How far retrieve lies above stop, in the two layers that did best on the texts that stopped the "
+        "training: the less the two kinds overlap, the better.",
         notes=("Gaussian kernels, with the width that Silverman's rule gives.",),
         x=Axis(title="logit of retrieve less that of stop"),
         y=Axis(title="density"),
@@ -96,7 +98,7 @@ def _density(outcome: Outcome, texts: Sequence[HeldOut], best: Sequence[int]) ->
 
 
 def _scatter(outcome: Outcome, texts: Sequence[HeldOut], best: Sequence[int]) -> Figure:
-    name, title, source = "logits-of-two-layers", "Logits of the two most accurate layers", "Probing-RAG Fig. 5"
+    name, title, source = "logits-of-two-layers", "Logits of the two best layers", "Probing-RAG Fig. 5"
     if len(best) < 2:
         return absent(name, title, source, "one layer alone is probed")
     across, up = (_margins(texts, at) for at in best)
@@ -160,18 +162,27 @@ def _calibration(made: Assessment) -> Figure:
     )
 
 
-def _curve(outcome: Outcome, made: Assessment) -> Figure:
-    rows = tuple(float(point.rows) for point in outcome.curve)
-    accuracies = [point.quality.accuracy for point in outcome.curve]
+def _curve(made: Assessment) -> Figure:
+    rows = tuple(float(point.rows) for point in made.curve)
+    accuracies = [point.quality.accuracy for point in made.curve]
     series = [_with_interval(TOGETHER, rows, accuracies, colour=0)]
+    answers = [point.answers for point in made.curve if point.answers is not None]
+    if len(answers) == len(rows):
+        series.append(_with_interval("answers (ACC)", rows, answers, colour=5))
     for colour, found in enumerate(made.baselines, start=2):
         value = found.accuracy.mean
         ends = (min(rows), max(rows))
         series.append(Series(panel="", name=found.name, x=ends, y=(value, value), colour=colour, dash="dash"))
     table = Table(
-        columns=("trained on", "accuracy %", "AUROC"),
+        columns=("trained on", "accuracy %", "AUROC", "answers ACC %"),
         rows=tuple(
-            (point.rows, interval(point.quality.accuracy), rate(point.quality.auroc)) for point in outcome.curve
+            (
+                point.rows,
+                interval(point.quality.accuracy),
+                rate(point.quality.auroc),
+                interval(point.answers) if point.answers is not None else "",
+            )
+            for point in made.curve
         ),
     )
     return Figure(
@@ -180,7 +191,7 @@ def _curve(outcome: Outcome, made: Assessment) -> Figure:
         source="Probing-RAG Tab. 3",
         reading="What training on fewer texts would have given; a curve that still rises says: ask more questions.",
         x=Axis(title="texts trained on"),
-        y=_SHARE,
+        y=Axis(title="share", scale="percent"),
         panels=("",),
         series=tuple(series),
         data=table,

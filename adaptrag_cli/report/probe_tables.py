@@ -16,11 +16,11 @@ from adaptrag_cli.report.sections import Section
 _MEBIBYTE = 1024 * 1024
 SPLIT_NOTE = (
     "Texts are parted by question; each part holds as many right as wrong ones. What stopped the training is no part "
-    "of what was held out. Intervals are of 95 %; those of AUROC are bootstrapped"
+    "of what was held out. Intervals are of 95 %; they and the tests hold the two texts of a question together"
 )
 ANSWERS_NOTE = (
     "Answers: where the prober says retrieve, the text that was written with passages stands, and is not probed again; "
-    "all held-out questions count. ACC: a gold answer stands in the text"
+    "all held-out questions count, both of whose texts have states. ACC: a gold answer stands in the text"
 )
 
 

@@ -123,7 +123,12 @@ def plan_session(settings: Settings) -> Plan:
     if "labels" in strategy.uses and settings.ask.labels is not None:
         require_labels(settings.ask.labels)
         rows += (Setting(name="labels", value=str(settings.ask.labels), origin=settings.origin("ask.labels")),)
-    warnings = calibration_warnings + _adapter_warnings(file) + threshold_warnings(strategy, rows, file)
+    warnings = (
+        calibration_warnings
+        + _adapter_warnings(file)
+        + _prober_warnings(prober, options)
+        + threshold_warnings(strategy, rows, file)
+    )
     warnings += settings_warnings(strategy, options, rows, calibrated, shipped)
     warnings += tuple(
         WarningRaised(code="option_unused", message=f"{flag} changes nothing with strategy {strategy.name!r}")
@@ -183,6 +188,28 @@ def _find_prober(kind: ProberKind | None, name: str, models_dir: Path, file: Mod
     from adaptrag_cli.probing.files import find_prober  # numpy
 
     return find_prober(models_dir, name, kind=kind, model=file.name, fingerprint=file.fingerprint)
+
+
+def _prober_warnings(prober: ProberFile | None, options: Options) -> tuple[WarningRaised, ...]:
+    """Where texts are written otherwise than those that the prober has learned from."""
+    if prober is None:
+        return ()
+    from adaptrag_cli.strategies.rationales import written_with
+
+    now = written_with(prober.info.kind, options)
+    trained = prober.info.report.get("settings")
+    known = trained if isinstance(trained, dict) else {}
+    others = [name for name, value in now.items() if known.get(name, value) != value]
+    told = ["with another prompt" if n == "prompt" else f"at {n} {known[n]} and not {now[n]}" for n in others]
+    if not told:
+        return ()
+    return (
+        WarningRaised(
+            code="prober_settings",
+            message=f"prober {prober.name!r} has learned from texts written {', '.join(told)}: what it says of these "
+            "is a guess",
+        ),
+    )
 
 
 def _named(row: Setting, name: str) -> Setting:

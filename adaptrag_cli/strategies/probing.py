@@ -12,7 +12,8 @@ Differs from the paper:
   stands. Algorithm 1 as printed looks up a last time and ends without reading what it found (the released code: up to
   four look-ups, the default here).
 - The query is q + r + a in every round (`--probe-query text`). Eq. 6 adds the passages from the second one on
-  (`literal`): in a bag of words they drown the question. `question` searches for the question alone.
+  (`literal`, in its order q, D, r, a): in a bag of words they drown the question. `question` searches for the question
+  alone.
 - A look-up that finds what was read already, or nothing, ends it: greedy decoding would write the same text again.
 - The examples are ours, the passages stand behind them for the KV cache's sake, and the model's turn begins with
   "Rationale:" already. A rationale without an answer is ended with "Answer:", and a short second call writes it; what
@@ -20,6 +21,9 @@ Differs from the paper:
 - The state of the last token is missing, for nothing follows it; the prober begins with a LayerNorm, so sum and mean
   are the same (METHODS 8).
 - A state or logit that is no number looks up (the paper does not say).
+- Probers learn from some hundreds of questions and not 26,000 texts, so their recipe is another (`RECIPES["small"]`:
+  learning rate 3e-4, up to 30 epochs, weight decay 0.05, ended by texts that are neither learned from nor held out);
+  `adaptrag probe train --recipe paper|code` takes theirs.
 - The index is the user's own (the paper: BM25 over Wikipedia), the model quantised, the prober trained for it on this
   machine: `adaptrag probe train`.
 """
@@ -38,6 +42,7 @@ from adaptrag_cli.events import (
     Event,
     LayerLogits,
     PathName,
+    Phase,
     ProbeMeasured,
     QueryBuilt,
     TokensDiscarded,
@@ -51,6 +56,7 @@ from adaptrag_cli.strategies.reasoning import look_up_question, look_ups_used_up
 from adaptrag_cli.strategies.steps import search_path, select_by_query
 
 if TYPE_CHECKING:
+    from adaptrag_cli.models.base import Generation
     from adaptrag_cli.probing.prober import Prober, ProberKind
 
 PROBE_USES = frozenset({"prober", "theta", "decision"})
@@ -88,10 +94,7 @@ class ProbingRAG:
             before, found = found, (yield from _look_up(query, rationale, use))
             if not (yield from _is_news(found, before)):
                 return _conclude(rationale)
-            if rationale.generation.tokens:
-                yield TokensDiscarded(
-                    phase="reasoning", from_step=0, text=rationale.text, reason="written anew with what was found"
-                )
+            yield from _discard(rationale)
         if probe.retrieve:
             yield look_ups_used_up(use.options)
         reason = "the look-ups are used up" if probe.retrieve else reason_of(probe)
@@ -153,11 +156,15 @@ def _look_up(query: str, rationale: Rationale, use: Resources) -> Generator[Even
 def _query(query: str, rationale: Rationale, options: Options) -> QueryBuilt:
     if options.probe_query == "question":
         return QueryBuilt(method="question", text=query)
-    text = " ".join(" ".join((query, rationale.reasoning, rationale.answer)).split())
+    written = (rationale.reasoning, rationale.answer)
     if options.probe_query == "text" or not rationale.shown:
-        return QueryBuilt(method="rationale", text=text)
-    passages = " ".join(f"{chunk.title} {chunk.text}" for chunk in rationale.shown)
-    return QueryBuilt(method="rationale_passages", text=f"{text} {' '.join(passages.split())}")
+        return QueryBuilt(method="rationale", text=_in_a_line(query, *written))
+    passages = (f"{chunk.title} {chunk.text}" for chunk in rationale.shown)
+    return QueryBuilt(method="rationale_passages", text=_in_a_line(query, *passages, *written))
+
+
+def _in_a_line(*parts: str) -> str:
+    return " ".join(" ".join(parts).split())
 
 
 def _is_news(found: Sequence[Candidate], before: Sequence[Candidate]) -> Generator[Event, None, bool]:
@@ -171,6 +178,17 @@ def _is_news(found: Sequence[Candidate], before: Sequence[Candidate]) -> Generat
         )
         return False
     return True
+
+
+def _discard(rationale: Rationale) -> Generator[Event, None, None]:
+    """Take back what was written, in one call or two."""
+    calls: tuple[tuple[Phase, Generation | None], ...] = (
+        ("reasoning", rationale.generation),
+        ("answer", rationale.completion),
+    )
+    for phase, call in calls:
+        if call is not None and call.tokens:
+            yield TokensDiscarded(phase=phase, from_step=0, text=call.text, reason="written anew with what was found")
 
 
 def _conclude(rationale: Rationale) -> Answer:

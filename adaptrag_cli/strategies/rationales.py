@@ -7,17 +7,22 @@ has them. A text that is trained on and one that is answered with are written by
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import ANSWER_MARKER, before_answer, marked_answer
-from adaptrag_cli.events import Candidate, Event
+from adaptrag_cli.events import Candidate, Event, Scalar
 from adaptrag_cli.models.base import Generation, LanguageModel, Prompt, Token
 from adaptrag_cli.prompts import RATIONALE_MARKER
 from adaptrag_cli.strategies.answering import fit_prompt
-from adaptrag_cli.strategies.base import Resources
+from adaptrag_cli.strategies.base import Options, Resources
 from adaptrag_cli.strategies.steps import generate
+
+if TYPE_CHECKING:
+    from adaptrag_cli.probing.prober import ProberKind
 
 RATIONALE_USES = frozenset({"examples", "rationale_tokens", "conclusion_tokens"})
 """Options that decide how it is written."""
@@ -123,6 +128,25 @@ def _marked(generation: Generation) -> str:
     """A text that ends with the answer's marker."""
     written = generation.text.rstrip()
     return written if written.lower().endswith(ANSWER_MARKER.lower()) else written + _MARKED
+
+
+def written_with(kind: ProberKind, options: Options) -> dict[str, Scalar]:
+    """What decides the texts that a prober of the kind learns from and reads; of all wording a digest."""
+    if kind == "question":
+        return {"draft_tokens": options.draft_tokens, "prompt": _digest(prompts.direct(""))}
+    asked = prompts.rationale("", [prompts.Passage(title="", text="")], options.examples)
+    return {
+        "retriever": options.retriever,
+        "top_k": options.top_k,
+        "examples": options.examples,
+        "rationale_tokens": options.rationale_tokens,
+        "conclusion_tokens": options.conclusion_tokens,
+        "prompt": _digest("\0".join((asked, RATIONALE_MARKER, _MARKED, *STOP))),
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def question_states(query: str, model: LanguageModel, layers: Sequence[int]) -> Mapping[int, tuple[float, ...]]:

@@ -9,6 +9,8 @@ Differs from the publication:
   documents asks for knowledge, and nothing on this machine says what the user intends or what has changed.
 - It is trained like a prober of Probing-RAG (`adaptrag probe train --kind question`), with that network, on whether the
   model answered right from memory; of several probed layers the logits are added up.
+- The states are those of middle layers and not of the last one, since that is what tells most in Probing-RAG's Fig. 4,
+  and the last layer's state is near the next token alone.
 - The state is that of the last token of the prompt that asks for a draft, so that a draft finds it in the KV cache. To
   read it counts as no call: nothing is written.
 """

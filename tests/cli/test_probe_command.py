@@ -104,6 +104,17 @@ def test_a_stopped_run_goes_on_and_gives_the_same(world: ProbeWorld, tmp_path: P
         assert f"cut was begun with other {what} (restore it, or give another --out)" in refused.stderr
 
 
+def test_a_run_grows_by_more_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = probe_world(tmp_path, monkeypatch, questions=60)
+    assert train(world, "--limit", "30", "--out", "grown", "--name", "grown").exit_code == 0
+    loads = len(world.models)
+    assert train(world, "--limit", "60", "--out", "grown", "--name", "grown", "--resume").exit_code == 0
+    assert sum(len(model.calls) for model in world.models[loads:]) == 60  # two texts of each of the other thirty
+    assert train(world, "--limit", "60", "--out", "whole", "--name", "whole").exit_code == 0
+    both = [read_prober(tmp_path / "models" / "probers" / f"{name}.safetensors") for name in ("grown", "whole")]
+    assert both[0].report["texts"] == both[1].report["texts"]
+
+
 def test_a_prober_of_questions_needs_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = probe_world(tmp_path, monkeypatch, questions=60)
     monkeypatch.setattr("adaptrag_cli.evaluation.probing.generation.open_corpus", None)

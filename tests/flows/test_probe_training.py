@@ -163,7 +163,8 @@ def test_what_was_held_out_is_measured_from_the_file_alone(trained: tuple[Prober
     assert [quality.name for quality in found.baselines] == ["majority", "has passages", "uncertainty u"]
     assert found.baselines[0].accuracy.mean == 0.5
     assert set(found.comparisons) == {"majority", "has passages", "uncertainty u"}
-    assert outcome.curve[-1].quality.accuracy == found.together.accuracy
+    assert found.curve[-1].quality.accuracy == found.together.accuracy
+    assert found.curve[-1].answers == found.answers["the prober"]
     at_zero = next(point for point in found.thetas if point.theta == 0)
     assert at_zero.accuracy == found.together.accuracy == found.by_layers[-1].accuracy
     assert [point.looked_up for point in found.thetas] == sorted(point.looked_up for point in found.thetas)

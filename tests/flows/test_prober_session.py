@@ -9,10 +9,12 @@ import pytest
 
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.errors import ConfigError, ModelError
-from adaptrag_cli.events import ProbeMeasured, RunFinished
+from adaptrag_cli.events import ProbeMeasured, RunFinished, WarningRaised
 from adaptrag_cli.models.files import locate_model
 from adaptrag_cli.probing.files import prober_path, write_prober
 from adaptrag_cli.session.session import Session, open_session
+from adaptrag_cli.strategies.base import load_strategy
+from adaptrag_cli.strategies.rationales import written_with
 from fakes import ScriptedModel, reply
 from lamp import ANGLES, DOCUMENTS, QUERY
 from plane import PlaneEncoder, plane_index
@@ -80,6 +82,24 @@ def test_a_named_prober_is_taken(opened, fingerprint, tmp_path):
         trained(tmp_path, name, model_fingerprint=fingerprint)
     row = next(row for row in opened(prober="first").settings if row.name == "prober")
     assert (row.value, row.origin) == ("first", "--prober")
+
+
+def test_texts_that_are_written_otherwise_than_those_it_learned_from_are_told(opened, fingerprint, tmp_path):
+    options = load_strategy("probing").defaults
+    same = written_with("answer", options)
+    trained(tmp_path, "mine", model_fingerprint=fingerprint, report={"settings": same | {"context_length": None}})
+    assert opened().warnings == ()
+    warning = only_warning(opened(examples=0, top_k=3))
+    assert warning.code == "prober_settings"
+    assert "prober 'mine' has learned from texts written at top_k 5 and not 3, at examples 4 and not 0" in warning.message
+    assert "with another prompt: what it says of these is a guess" in warning.message
+    trained(tmp_path, "mine", model_fingerprint=fingerprint, report={"settings": "none"})
+    assert opened(examples=0).warnings == ()
+
+
+def only_warning(session: Session) -> WarningRaised:
+    (warning,) = session.warnings
+    return warning
 
 
 def test_without_a_prober_nothing_is_loaded(opened, loads):

@@ -156,7 +156,7 @@ def test_a_look_up_that_finds_nothing_ends_it(retriever):
     ("form", "method", "path", "texts"),
     [
         ("text", "rationale", "reasoning", ("{q} {first}", "{q} {second}")),
-        ("literal", "rationale", "reasoning", ("{q} {first}", "{q} {second} {read}")),
+        ("literal", "rationale", "reasoning", ("{q} {first}", "{q} {read} {second}")),
         ("question", "question", "query", ("{q}", "{q}")),
     ],
 )
@@ -220,6 +220,18 @@ def test_a_completed_rationale_is_searched_for_with_its_answer(retriever):
     assert cost(events) == (3, 1)
     assert only(events, QueryBuilt).text == f"{QUERY} I do not know. Nobody"
     assert only(events, RunFinished).answer == "Ottilie Brandt"
+
+
+def test_a_completion_that_is_written_anew_is_taken_back_too(retriever):
+    answers = (reply(" I do not know.", states=ASKS), reply(" Nobody.", states=ASKS), reply(SECOND, states=STOPS))
+    _, events = ask(retriever, *answers)
+    assert [(e.phase, e.text) for e in found(events, TokensDiscarded)] == [
+        ("reasoning", " I do not know."),
+        ("answer", " Nobody."),
+    ]
+    run = fold(events)
+    assert run.rounds[0].discarded == " I do not know.\nNobody."
+    assert set(to_document(run)["phases"]) == {"reasoning"}
 
 
 @pytest.mark.parametrize(("answer", "pooled"), [(" Nobody at all", 5.0), ("", 2.0)])

@@ -38,7 +38,7 @@ def test_the_calibration_error_weighs_each_bin_by_its_texts():
 def test_quality_is_accuracy_with_wilsons_interval_and_auroc():
     right = np.array([True, True, False, False])
     scores = np.array([3.0, 1.0, 2.0, 0.0])
-    found = quality("q", scores > 1.5, right, scores=scores)
+    found = quality("q", scores > 1.5, right, "abcd", scores=scores)
     assert found.accuracy.mean == 0.5
     # Wilson, 2 of 4: centre .5, half width 1.96 sqrt(4 * .25 + .9604) / (4 + 3.8415) = .3500
     assert (found.accuracy.low, found.accuracy.high) == pytest.approx((0.1500, 0.8500), abs=1e-4)
@@ -53,7 +53,7 @@ def test_auroc_is_that_of_scikit_learn():
     generator = np.random.default_rng(1)
     right = generator.random(60) < 0.4
     scores = np.round(generator.standard_normal(60) + right, 1)  # with ties
-    found = quality("q", scores > 0, right, scores=scores)
+    found = quality("q", scores > 0, right, list(map(str, range(60))), scores=scores)
     assert found.auroc.mean == pytest.approx(roc_auc_score(right, scores))
 
 
@@ -149,7 +149,7 @@ def test_states_that_are_no_numbers_are_left_out_and_counted(tmp_path: Path):
     data.states[5, 1, 2] = np.nan
     data.states[9, 0, 0] = np.inf
     split = split_rows(data, seed=0)
-    assert (split.usable, split.not_finite, split.without_states) == (118, 2, 0)
+    assert (split.not_finite, split.without_states) == (2, 0)
     assert not {5, 9} & {n for part in (split.train, split.stop, split.held_out) for n in part.all_rows}
 
 

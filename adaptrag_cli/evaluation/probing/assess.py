@@ -1,7 +1,8 @@
 """What the held-out texts say of a prober: against simpler signals, at every theta, with fewer layers, on answers.
 
 All of it follows from what its file keeps; nothing is generated. Answers are those of one look-up at most: where the
-prober says retrieve, the text that was written with passages is the answer, and it is not probed again.
+prober says retrieve, the text that was written with passages is the answer, and it is not probed again. They are of the
+questions both of whose texts have states.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adaptrag_cli.evaluation.probing.measures import (
     Bools,
@@ -19,13 +19,16 @@ from adaptrag_cli.evaluation.probing.measures import (
     Quality,
     as_numbers,
     below,
+    compared,
     correlation,
+    mean_by_question,
     quality,
     stop_probability,
 )
-from adaptrag_cli.evaluation.probing.outcome import HeldOut, Outcome
-from adaptrag_cli.evaluation.statistics import Interval, Paired, holm, mean_interval, paired_test
+from adaptrag_cli.evaluation.probing.outcome import CurvePoint, HeldOut, Outcome
+from adaptrag_cli.evaluation.statistics import Interval, Paired, holm, mean_interval
 from adaptrag_cli.events import Record
+from adaptrag_cli.probing.decision import stops
 
 THETAS = (-8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0)
 """The paper's (Tab. 8) are -2 to 2; with many layers the sums are larger."""
@@ -54,6 +57,14 @@ class LayersPoint(Record, frozen=True, kw_only=True):
     answers: Interval | None
 
 
+class SizePoint(Record, frozen=True, kw_only=True):
+    """The decisions of networks that were trained on so many rows."""
+
+    rows: int
+    quality: Quality
+    answers: Interval | None
+
+
 class Assessment(Record, frozen=True, kw_only=True):
     """All figures of what was held out."""
 
@@ -62,9 +73,11 @@ class Assessment(Record, frozen=True, kw_only=True):
     together: Quality
     baselines: tuple[Quality, ...]
     comparisons: dict[str, Paired]
-    """All layers less each baseline, text by text; p corrected for their number (Holm)."""
+    """All layers less each baseline, by question; p corrected for their number (Holm)."""
     thetas: tuple[ThetaPoint, ...]
     by_layers: tuple[LayersPoint, ...]
+    curve: tuple[SizePoint, ...]
+    """Ever more rows; the last point is that of all."""
     answers: dict[str, Interval]
     """ACC of the held-out questions: never and always looked up, by uncertainty, by the prober, and the better text."""
     correlation: float | None
@@ -74,9 +87,8 @@ class Assessment(Record, frozen=True, kw_only=True):
 
 def assess(outcome: Outcome, *, seed: int = 0) -> Assessment:
     """Measure what was held out."""
-    held = _HeldOut(outcome)
-    decide = held.balanced_logits.sum(axis=1)
-    together = _probed(TOGETHER, decide, held.right, seed)
+    held = _Columns(outcome)
+    together = held.probed(TOGETHER, held.balanced_logits.sum(axis=1), seed)
     baselines = held.baselines(seed)
     thetas = tuple(held.at_theta(theta, seed) for theta in THETAS)
     numbers = [layer.layer for layer in outcome.layers]
@@ -84,22 +96,27 @@ def assess(outcome: Outcome, *, seed: int = 0) -> Assessment:
     swept = [(point.accuracy, point.answers) for point in thetas] + [(p.accuracy, p.answers) for p in by_layers]
     points = [(accuracy.mean, answers.mean) for accuracy, answers in swept if answers is not None]
     return Assessment(
-        layers=tuple(
-            _probed(str(number), held.balanced_logits[:, at], held.right, seed) for at, number in enumerate(numbers)
-        ),
+        layers=tuple(held.probed(str(number), held.balanced_logits[:, at], seed) for at, number in enumerate(numbers)),
         together=together,
         baselines=baselines,
         comparisons=held.comparisons(seed),
         thetas=thetas,
         by_layers=by_layers,
+        curve=tuple(held.trained_on(point, seed) for point in outcome.curve),
         answers=held.answers(seed),
         correlation=correlation(points),
         correlation_points=len(points),
     )
 
 
+def held_out_accuracy(outcome: Outcome) -> float:
+    """Accuracy of all layers together, without its interval, which takes a hundred times as long."""
+    held = _Columns(outcome)
+    return float((stops(held.balanced_logits.sum(axis=1)) == held.right).mean())
+
+
 @dataclass(frozen=True)
-class _HeldOut:
+class _Columns:
     """The held-out texts as columns; those that are balanced, and the questions with their two texts."""
 
     outcome: Outcome
@@ -107,6 +124,11 @@ class _HeldOut:
     @cached_property
     def balanced(self) -> tuple[HeldOut, ...]:
         return tuple(text for text in self.outcome.texts if text.balanced)
+
+    @cached_property
+    def questions(self) -> tuple[str, ...]:
+        """What each balanced text is of."""
+        return tuple(text.question for text in self.balanced)
 
     @cached_property
     def right(self) -> Bools:
@@ -132,7 +154,7 @@ class _HeldOut:
     def signals(self) -> dict[str, Bools]:
         """What each baseline decides of the balanced texts; true: stop."""
         without, with_passages = self.outcome.passages_stop
-        signals = {MAJORITY: np.ones(len(self.balanced), dtype=bool)}
+        signals: dict[str, Bools] = {MAJORITY: np.ones(len(self.balanced), dtype=bool)}
         if any(text.retrieved for text in self.balanced):
             signals[PASSAGES] = np.asarray([with_passages if t.retrieved else without for t in self.balanced])
         signals[UNCERTAINTY] = below([text.uncertainty for text in self.balanced], self.outcome.threshold)
@@ -143,38 +165,61 @@ class _HeldOut:
         if PASSAGES in self.signals:
             scores[PASSAGES] = self.signals[PASSAGES].astype(float)
         return tuple(
-            quality(name, stops, self.right, scores=scores.get(name), seed=seed) for name, stops in self.signals.items()
+            quality(name, stopped, self.right, self.questions, scores=scores.get(name), seed=seed)
+            for name, stopped in self.signals.items()
+        )
+
+    def probed(self, name: str, logits: Floats, seed: int) -> Quality:
+        """How well summed logits (balanced texts, 2) do."""
+        return quality(
+            name,
+            stops(logits),
+            self.right,
+            self.questions,
+            scores=logits[:, 1] - logits[:, 0],
+            probabilities=stop_probability(logits),
+            seed=seed,
         )
 
     def comparisons(self, seed: int) -> dict[str, Paired]:
-        probed = (_stops(self.balanced_logits.sum(axis=1)) == self.right).astype(float).tolist()
+        probed = stops(self.balanced_logits.sum(axis=1)) == self.right
         tests = [
-            paired_test(probed, (stops == self.right).astype(float).tolist(), seed=seed)
-            for stops in self.signals.values()
+            compared(probed, stopped == self.right, self.questions, seed=seed) for stopped in self.signals.values()
         ]
         return {name: test for name, test in zip(self.signals, holm(tests), strict=True) if test is not None}
 
     def at_theta(self, theta: float, seed: int) -> ThetaPoint:
-        first = _stops(self.first_logits.sum(axis=1), theta)
+        first = stops(self.first_logits.sum(axis=1), theta=theta)
         return ThetaPoint(
             theta=theta,
-            accuracy=_accuracy(_stops(self.balanced_logits.sum(axis=1), theta), self.right, seed),
+            accuracy=self._accuracy(stops(self.balanced_logits.sum(axis=1), theta=theta), seed),
             looked_up=float(1 - first.mean()),
             answers=self._answers(lambda at: bool(first[at]), seed),
         )
 
     def of_first(self, layers: Sequence[int], seed: int) -> LayersPoint:
-        first = _stops(self.first_logits[:, : len(layers)].sum(axis=1))
-        decided = _stops(self.balanced_logits[:, : len(layers)].sum(axis=1))
+        first = stops(self.first_logits[:, : len(layers)].sum(axis=1))
+        decided = stops(self.balanced_logits[:, : len(layers)].sum(axis=1))
         return LayersPoint(
             layers=tuple(layers),
-            accuracy=_accuracy(decided, self.right, seed),
+            accuracy=self._accuracy(decided, seed),
+            answers=self._answers(lambda at: bool(first[at]), seed),
+        )
+
+    def trained_on(self, point: CurvePoint, seed: int) -> SizePoint:
+        logits = np.asarray(point.logits, dtype=np.float64)
+        balanced = [text.balanced for text in self.outcome.texts]
+        of_text = {id(text): at for at, text in enumerate(self.outcome.texts)}
+        first = stops(logits[[of_text[id(text)] for text, _ in self.pairs]])
+        return SizePoint(
+            rows=point.rows,
+            quality=self.probed(TOGETHER, logits[balanced], seed),
             answers=self._answers(lambda at: bool(first[at]), seed),
         )
 
     def answers(self, seed: int) -> dict[str, Interval]:
         certain = below([first.uncertainty for first, _ in self.pairs], self.outcome.threshold)
-        probed = _stops(self.first_logits.sum(axis=1))
+        probed = stops(self.first_logits.sum(axis=1))
         policies: dict[str, Callable[[int], bool]] = {
             "never look up": lambda _: True,
             "always look up": lambda _: False,
@@ -182,38 +227,18 @@ class _HeldOut:
             "the prober": lambda at: bool(probed[at]),
             "the better text": lambda at: self.pairs[at][0].right,
         }
-        found = {name: self._answers(stops, seed) for name, stops in policies.items()}
+        found = {name: self._answers(stands, seed) for name, stands in policies.items()}
         return {name: interval for name, interval in found.items() if interval is not None}
 
-    def _answers(self, stops: Callable[[int], bool], seed: int) -> Interval | None:
-        """ACC when the text without passages stands where it is stopped, and the one with passages elsewhere."""
+    def _accuracy(self, stopped: Bools, seed: int) -> Interval:
+        return mean_by_question((stopped == self.right).astype(float), self.questions, seed=seed)
+
+    def _answers(self, stands: Callable[[int], bool], seed: int) -> Interval | None:
+        """ACC when the text without passages stands where that is decided, and the one with passages elsewhere."""
         return mean_interval(
-            [float(pair[0 if stops(at) else 1].right) for at, pair in enumerate(self.pairs)], seed=seed
+            [float(pair[0 if stands(at) else 1].right) for at, pair in enumerate(self.pairs)], seed=seed
         )
 
 
 def _logits(texts: Sequence[HeldOut]) -> Floats:
     return np.asarray([text.logits for text in texts], dtype=np.float64)
-
-
-def _stops(logits: NDArray[np.float64], theta: float = 0.0) -> Bools:
-    """Algorithm 1 of the paper: retrieve iff S0 + theta > S1."""
-    stops: Bools = logits[..., 0] + theta <= logits[..., 1]
-    return stops
-
-
-def _probed(name: str, logits: Floats, right: Bools, seed: int) -> Quality:
-    return quality(
-        name,
-        _stops(logits),
-        right,
-        scores=logits[:, 1] - logits[:, 0],
-        probabilities=stop_probability(logits),
-        seed=seed,
-    )
-
-
-def _accuracy(stops: Bools, right: Bools, seed: int) -> Interval:
-    interval = mean_interval((stops == right).astype(float).tolist(), seed=seed)
-    assert interval is not None, "something was held out"
-    return interval

@@ -6,8 +6,6 @@ in a lane of its own. A row goes to the disk when it is complete, in whatever or
 
 from __future__ import annotations
 
-import hashlib
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,13 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from adaptrag_cli import __version__, prompts
+from adaptrag_cli import __version__
 from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, MissingCapability, QueryTooLong, RunCancelled
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
 from adaptrag_cli.evaluation.metrics import contains_gold
 from adaptrag_cli.evaluation.own_passages import only_own, rows_by_document
+from adaptrag_cli.evaluation.probing.memory import peak_memory
 from adaptrag_cli.evaluation.probing.rows import (
     Row,
     RowData,
@@ -39,7 +38,7 @@ from adaptrag_cli.evaluation.questions import Question, QuestionSet
 from adaptrag_cli.evaluation.results import MANIFEST as EVALUATION
 from adaptrag_cli.evaluation.results import SetInfo
 from adaptrag_cli.evaluation.resume import only_writer
-from adaptrag_cli.events import Event, Scalar
+from adaptrag_cli.events import Event
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
@@ -50,7 +49,7 @@ from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
 from adaptrag_cli.session.session import load_models
 from adaptrag_cli.strategies.base import Options, Resources, Strategy, load_strategy, resolve_options
-from adaptrag_cli.strategies.rationales import question_states, write_rationale
+from adaptrag_cli.strategies.rationales import question_states, write_rationale, written_with
 from adaptrag_cli.strategies.steps import draft_answer
 from adaptrag_cli.uncertainty import mean_nll
 
@@ -58,6 +57,7 @@ STRATEGY: Mapping[ProberKind, str] = {"answer": "probing", "question": "uar"}
 """What the prober is for: its defaults say how rows are made."""
 _VERSIONS = ("llama-cpp-python", "rank-bm25", "numpy")
 _STOPPED = "stopped; go on with the same command and --resume"
+_GROWING = frozenset({"sets", "limit", "indexes"})
 _Made = tuple[Row, Mapping[int, Sequence[float]]]
 
 
@@ -139,11 +139,8 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
         if before is not None:
             now = _manifest(plan, options, load, before.layer_count, before.indexes)
             _require_same(plan.out, before, now)
-            rows = read_rows(plan.out)
-            if rows.is_whole:
+            if now.sets == before.sets and (rows := read_rows(plan.out)).is_whole:
                 return rows
-        indexes = {asked.questions.name: _index_of(plan, asked, watcher) for asked in plan.sets}
-        fingerprints = {name: opened.retriever.store.fingerprint if opened else "" for name, opened in indexes.items()}
         models = load_models(load, plan.lanes, watcher.note)
         try:
             watcher.cancels(models[0].cancel)
@@ -152,11 +149,15 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
                 raise MissingCapability(
                     f"{info.name} gives no states to train on{_why(info.notes)}", "choose another --model"
                 )
+            indexes = {asked.questions.name: _index_of(plan, asked, watcher) for asked in plan.sets}
+            fingerprints = {
+                name: opened.retriever.store.fingerprint if opened else "" for name, opened in indexes.items()
+            }
             manifest = _manifest(plan, options, load, info.layer_count, fingerprints)
-            if before is None:
-                write_row_manifest(plan.out, manifest)
-            else:
+            if before is not None:
                 _require_same(plan.out, before, manifest)
+            if before is None or before.sets != manifest.sets:
+                write_row_manifest(plan.out, manifest)
             writers = {
                 asked.questions.name: _Writer(strategy, options, plan.kind, manifest.layers, asked.questions, opened)
                 for asked, opened in zip(plan.sets, indexes.values(), strict=True)
@@ -167,16 +168,6 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
             for model in models:
                 model.close()
         return read_rows(plan.out)
-
-
-def peak_memory() -> int:
-    """Most bytes that this process has held so far; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
 
 
 def layers_of(wanted: Sequence[int] | None, layer_count: int) -> tuple[int, ...]:
@@ -368,26 +359,8 @@ def _manifest(
         labelled=plan.labelled,
         sets=tuple(set_info(asked.questions) for asked in plan.sets),
         indexes=dict(indexes),
-        settings=_settings(plan.kind, options) | {"context_length": load.context_length},
+        settings=written_with(plan.kind, options) | {"context_length": load.context_length},
     )
-
-
-def _settings(kind: ProberKind, options: Options) -> dict[str, Scalar]:
-    """What decides a text; the prompt is told by a digest, so that other words are other rows."""
-    if kind == "question":
-        return {"draft_tokens": options.draft_tokens, "prompt": _digest(prompts.direct(""))}
-    passages = [prompts.Passage(title="", text="")]
-    return {
-        "retriever": options.retriever,
-        "top_k": options.top_k,
-        "examples": options.examples,
-        "rationale_tokens": options.rationale_tokens,
-        "prompt": _digest(prompts.rationale("", passages, options.examples)),
-    }
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def set_info(question_set: QuestionSet) -> SetInfo:
@@ -402,7 +375,7 @@ def set_info(question_set: QuestionSet) -> SetInfo:
 
 
 def _require_same(out: Path, before: RowManifest, now: RowManifest) -> None:
-    """Refuse to mix rows of two set-ups.
+    """Refuse to mix rows of two set-ups; more questions of the same sets, or more sets, are none.
 
     Raises:
         ConfigError: naming what differs.
@@ -410,11 +383,23 @@ def _require_same(out: Path, before: RowManifest, now: RowManifest) -> None:
     told = {"model_fingerprint": "model", "sets": "questions", "layers": "--layers", "indexes": "index"}
     compared = [name for name in msgspec.structs.asdict(now) if name not in {"created", "adaptrag_version", "source"}]
     for name in compared:
-        if getattr(before, name) != getattr(now, name):
+        if getattr(before, name) != getattr(now, name) and not (name in _GROWING and _is_more(before, now)):
             what = told.get(name, name)
             if name == "settings":
                 what = next((k for k in now.settings if before.settings.get(k) != now.settings[k]), name)
             raise ConfigError(f"{out} was begun with other {what}", "restore it, or give another --out")
+
+
+def _is_more(before: RowManifest, now: RowManifest) -> bool:
+    """Whether all that was asked is asked still, over the same indexes."""
+    sets = {info.name: info for info in now.sets}
+    return all(
+        (found := sets.get(info.name)) is not None
+        and found.fingerprint == info.fingerprint
+        and found.questions[: len(info.questions)] == info.questions
+        and now.indexes[info.name] == before.indexes[info.name]
+        for info in before.sets
+    )
 
 
 def _why(notes: Sequence[str]) -> str:

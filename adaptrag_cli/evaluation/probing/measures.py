@@ -1,15 +1,28 @@
-"""How well something tells right texts from wrong ones: accuracy, AUROC, calibration, and a fitted threshold."""
+"""How well something tells right texts from wrong ones: accuracy, AUROC, calibration, and a fitted threshold.
+
+The two texts of a question are right or wrong together more often than by chance. So where a question has several,
+intervals come from resampling questions, each with all its texts, and tests flip the sign of whole questions.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from adaptrag_cli.evaluation.metrics import auroc
-from adaptrag_cli.evaluation.statistics import Interval, bootstrap, mean_interval
+from adaptrag_cli.evaluation.statistics import (
+    Interval,
+    Paired,
+    bootstrap,
+    mean_interval,
+    paired_test,
+    quantiles,
+    resampled,
+)
 from adaptrag_cli.events import Record
 
 BINS = 10
@@ -34,9 +47,8 @@ class Quality(Record, frozen=True, kw_only=True):
 
     name: str
     accuracy: Interval
-    """Wilson's interval."""
     auroc: Interval | None = None
-    """Bootstrap interval; None where it gives no order, or one label is missing."""
+    """None where it gives no order, or one label is missing."""
     calibration_error: float | None = None
     """Expected calibration error: mean distance of predicted and true share, weighted by bin; None without odds."""
     bins: tuple[Bin, ...] = ()
@@ -46,6 +58,7 @@ def quality(
     name: str,
     stops: Bools,
     right: Bools,
+    questions: Sequence[str],
     *,
     scores: Floats | None = None,
     probabilities: Floats | None = None,
@@ -56,19 +69,71 @@ def quality(
     Args:
         stops: (n,), what was decided: stop, for the text is right.
         right: (n,), what is so.
+        questions: (n,), what each text is of.
         probabilities: (n,), of being right.
     """
-    accuracy = mean_interval((stops == right).astype(float).tolist(), seed=seed)
-    if accuracy is None:
-        raise ValueError("nothing was held out")
+    accuracy = mean_by_question((stops == right).astype(float), questions, seed=seed)
     bins = calibration_bins(probabilities, right) if probabilities is not None else ()
     return Quality(
         name=name,
         accuracy=accuracy,
-        auroc=bootstrap(auroc, right, -scores, seed=seed) if scores is not None else None,
+        auroc=auroc_by_question(right, scores, questions, seed=seed) if scores is not None else None,
         calibration_error=expected_calibration_error(bins) if bins else None,
         bins=bins,
     )
+
+
+def mean_by_question(values: Floats, questions: Sequence[str], *, seed: int = 0) -> Interval:
+    """Mean of texts' values (n,); Wilson's interval where they are 0 or 1 and each is of another question.
+
+    Equal values have no spread to resample: their interval is that of as many texts as there are questions.
+
+    Raises:
+        ValueError: there is no text.
+    """
+    interval = mean_interval(values.tolist(), seed=seed)
+    if interval is None:
+        raise ValueError("nothing was held out")
+    count = len(set(questions))
+    if count == len(questions):
+        return interval
+    if np.ptp(values) == 0.0 and (of_questions := mean_interval([float(values[0])] * count)) is not None:
+        return msgspec.structs.replace(of_questions, n=interval.n)
+    weights = resampled(questions, seed)
+    low, high = quantiles(weights @ values / weights.sum(axis=1))
+    return Interval(mean=interval.mean, low=low, high=high, n=interval.n)
+
+
+def auroc_by_question(right: Bools, scores: Floats, questions: Sequence[str], *, seed: int = 0) -> Interval | None:
+    """Share of pairs of a right and a wrong text (n,) in which the right one has the greater score, ties half."""
+    if len(set(questions)) == len(questions):
+        return bootstrap(auroc, right, -scores, seed=seed)
+    value = float(auroc(right, -scores))
+    if math.isnan(value):
+        return None
+    over = (scores[right][:, np.newaxis] > scores[~right]) + 0.5 * (scores[right][:, np.newaxis] == scores[~right])
+    weights = resampled(questions, seed)
+    right_weights, wrong_weights = weights[:, right], weights[:, ~right]
+    with np.errstate(invalid="ignore"):  # a resample without a right or without a wrong text has none
+        found = ((right_weights @ over) * wrong_weights).sum(axis=1) / (
+            right_weights.sum(axis=1) * wrong_weights.sum(axis=1)
+        )
+    low, high = quantiles(found)
+    return Interval(mean=value, low=low, high=high, n=len(right))
+
+
+def compared(first: Bools, second: Bools, questions: Sequence[str], *, seed: int = 0) -> Paired | None:
+    """How much oftener the first (n,) holds than the second; wins, losses and ties are of questions. None of nothing.
+
+    McNemar's exact test where each text is of another question, else a permutation test that flips whole questions.
+    """
+    names, of_question = np.unique(np.asarray(questions), return_inverse=True)
+    sums = [np.bincount(of_question, held.astype(float), len(names)).tolist() for held in (first, second)]
+    test = paired_test(*sums, seed=seed)
+    if test is None or len(names) == len(questions):
+        return test
+    interval = mean_by_question(first.astype(float) - second.astype(float), questions, seed=seed)
+    return msgspec.structs.replace(test, difference=interval.mean, low=interval.low, high=interval.high)
 
 
 def stop_probability(logits: Floats) -> Floats:

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from adaptrag_cli.errors import ModelError
-from adaptrag_cli.evaluation.probing.measures import Quality
 from adaptrag_cli.events import Record, Scalar
 from adaptrag_cli.probing.training import Recipe
 
-FORMAT = 1
+FORMAT = 2
 
 
 class PartSize(Record, frozen=True, kw_only=True):
@@ -52,7 +51,8 @@ class CurvePoint(Record, frozen=True, kw_only=True):
     """All layers together, trained on a part of the rows."""
 
     rows: int
-    quality: Quality
+    logits: tuple[tuple[float, float], ...]
+    """(retrieve, stop) of each held-out text, summed over the layers."""
 
 
 class HeldOut(Record, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class HeldOut(Record, frozen=True, kw_only=True):
 
 
 class Costs(Record, frozen=True, kw_only=True):
-    """What it took. Memory is the most that the process had held; 0 where the system does not tell."""
+    """What it took. Memory is the most that the process held meanwhile; 0 where the system does not tell."""
 
     generation_seconds: float
     generation_peak_memory: int
@@ -121,6 +121,12 @@ def outcome_of(report: Mapping[str, Any], name: str) -> Outcome:
         raise ModelError(
             f"prober {name!r} does not say how it was trained: {error}", "train it anew: adaptrag probe train"
         ) from error
-    if outcome.format != FORMAT or any(len(text.logits) != len(outcome.layers) for text in outcome.texts):
+    if outcome.format != FORMAT or not _is_consistent(outcome):
         raise ModelError(f"prober {name!r} tells its training in another form", "train it anew: adaptrag probe train")
     return outcome
+
+
+def _is_consistent(outcome: Outcome) -> bool:
+    return all(len(text.logits) == len(outcome.layers) for text in outcome.texts) and all(
+        len(point.logits) == len(outcome.texts) for point in outcome.curve
+    )

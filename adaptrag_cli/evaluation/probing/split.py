@@ -22,6 +22,7 @@ MIN_OF_EACH = 20
 """Rows with a right answer, and rows with a wrong one, that a prober needs at least."""
 _MIN_IN_PART = 2
 _PATTERN = "tthtsttthtsttthtsthh"
+"""Train, stop, held out: 60, 15 and 25 % of the questions of each kind, dealt out in this order."""
 _CURVE = (8, 4, 2, 1)
 """The training-size curve trains on a part of this number of the rows."""
 _MIN_ON_CURVE = 16
@@ -45,8 +46,6 @@ class Split:
     train: Part
     stop: Part
     held_out: Part
-    usable: int
-    """Rows whose states are numbers."""
     without_states: int
     """Rows that the model gave no state for, as where it wrote a single token."""
     not_finite: int
@@ -107,7 +106,6 @@ def split_rows(data: RowData, *, seed: int) -> Split:
         train=parts["t"],
         stop=parts["s"],
         held_out=parts["h"],
-        usable=len(usable),
         without_states=has_states.count(False),
         not_finite=sum(has_states) - len(usable),
     )
@@ -153,7 +151,7 @@ def _require_enough(rows: Sequence[Row], usable: Sequence[int]) -> None:
         what, other = ("right", "harder") if counts[True] else ("wrong", "easier")
         raise ConfigError(
             f"all {len(usable)} texts that the model wrote are {what}, and a prober learns from both kinds",
-            f"give {other} questions, more of them, or an index that tells the answers",
+            f"go on with --resume and more questions, {other} ones, or begin anew with an index that tells the answers",
         )
     if min(counts.values()) < MIN_OF_EACH:
         raise ConfigError(
@@ -165,4 +163,4 @@ def _require_enough(rows: Sequence[Row], usable: Sequence[int]) -> None:
 def _more(rows: Sequence[Row], usable: Sequence[int]) -> str:
     right = sum(rows[number].right for number in usable)
     kind = "easier ones among them" if right * 2 < len(usable) else "harder ones among them"
-    return f"give more --data or a larger --limit, with {kind}; some hundreds of questions make a prober worth having"
+    return f"go on with --resume and more --data or a larger --limit, with {kind}; some hundreds of questions are good"

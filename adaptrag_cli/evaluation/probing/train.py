@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from adaptrag_cli import __version__
 from adaptrag_cli.errors import RunCancelled
-from adaptrag_cli.evaluation.probing.assess import TOGETHER
-from adaptrag_cli.evaluation.probing.generation import peak_memory
 from adaptrag_cli.evaluation.probing.kept import Arrays, Training, kept_or
-from adaptrag_cli.evaluation.probing.measures import fit_threshold, quality, stop_probability
+from adaptrag_cli.evaluation.probing.measures import fit_threshold
+from adaptrag_cli.evaluation.probing.memory import forget_peak_memory, peak_memory
 from adaptrag_cli.evaluation.probing.outcome import (
     Costs,
     CurvePoint,
@@ -61,13 +60,10 @@ def train_prober(
         trained = trainer.train_all()
         subsets = curve_subsets(data, split.train.rows, seed=seed)
         curve = [trainer.curve_point(rows) for rows in subsets[:-1]]
-        curve.append(trainer.point(len(split.train.rows), [weights for weights, _ in trained]))
     manifest = data.manifest
     layers = {layer: weights for layer, (weights, _) in zip(manifest.layers, trained, strict=True)}
-    logits = np.stack(
-        [forward(layers[layer], data.states[list(split.held_out.all_rows), at]) for at, layer in enumerate(layers)],
-        axis=1,
-    )
+    logits = np.stack([forward(weights, trainer.held_out[at]) for at, weights in enumerate(layers.values())], axis=1)
+    curve.append(_point(len(split.train.rows), logits))
     outcome = _outcome(data, split, recipe, [training for _, training in trained], curve, logits, trainer.costs())
     return Prober(
         kind=manifest.kind,
@@ -94,6 +90,9 @@ class _Trainer:
 
     def __post_init__(self) -> None:
         self._trainings: list[Training] = []
+        rows = list(self.split.held_out.all_rows)
+        self.held_out = [np.ascontiguousarray(self.data.states[rows, at]) for at in range(self.data.states.shape[1])]
+        """Of each layer, (texts, width)."""
 
     def train_all(self) -> list[tuple[Arrays, Training]]:
         """Weights of every layer, trained on all that there is."""
@@ -101,29 +100,12 @@ class _Trainer:
         return [self._train(at, rows, lambda weights, _: weights) for at in range(len(self.data.manifest.layers))]
 
     def curve_point(self, rows: Sequence[int]) -> CurvePoint:
-        """How well all layers together do when they are trained on these rows; the weights are not kept."""
+        """What all layers say of what was held out when they are trained on these rows; no weights are kept."""
         made = [
             self._train(at, rows, lambda weights, states: {_HELD_OUT: forward(weights, states)}, _HELD_OUT)
             for at in range(len(self.data.manifest.layers))
         ]
-        return self._measured(len(rows), [arrays[_HELD_OUT] for arrays, _ in made])
-
-    def point(self, count: int, weights: Sequence[Arrays]) -> CurvePoint:
-        """How well networks do that were trained on so many rows."""
-        held_out = list(self.split.held_out.rows)
-        return self._measured(count, [forward(w, self.data.states[held_out, at]) for at, w in enumerate(weights)])
-
-    def _measured(self, count: int, of_layers: Sequence[NDArray[np.float32]]) -> CurvePoint:
-        logits = np.sum([of_layer.astype(np.float64) for of_layer in of_layers], axis=0)
-        measured = quality(
-            TOGETHER,
-            logits[:, 0] <= logits[:, 1],
-            np.asarray([self.data.rows[number].right for number in self.split.held_out.rows]),
-            scores=logits[:, 1] - logits[:, 0],
-            probabilities=stop_probability(logits),
-            seed=self.seed,
-        )
-        return CurvePoint(rows=count, quality=measured)
+        return _point(len(rows), np.stack([arrays[_HELD_OUT] for arrays, _ in made], axis=1))
 
     def costs(self) -> Costs:
         """What rows and networks have taken, whenever they were made."""
@@ -147,11 +129,12 @@ class _Trainer:
             raise RunCancelled("stopped while a prober was trained; go on with the same command and --resume")
         layer = self.data.manifest.layers[at]
         train, stop = self._labelled(at, rows), self._labelled(at, self.split.stop.rows)
-        held_out = self._labelled(at, self.split.held_out.rows)
+        held_out = self.held_out[at]
         digest = _digest(train, stop, held_out, self.recipe, (self.seed, layer, version("torch")))
 
         def trained() -> tuple[Arrays, Training]:
             self.on_note(f"training layer {layer} on {len(rows)} rows")
+            is_measured = forget_peak_memory()
             started = time.perf_counter()
             made = train_layer(train, stop, recipe=self.recipe, seed=self.seed, layer=layer)
             training = Training(
@@ -160,9 +143,9 @@ class _Trainer:
                 epochs=made.epochs,
                 accuracy=made.accuracy,
                 seconds=time.perf_counter() - started,
-                peak_memory=peak_memory(),
+                peak_memory=peak_memory() if is_measured else 0,
             )
-            return keep(made.weights, held_out.states), training
+            return keep(made.weights, held_out), training
 
         path = self.data.folder / NETWORKS / f"layer-{layer}-{what}-{len(rows)}.safetensors"
         arrays, training = kept_or(path, digest, trained)
@@ -176,12 +159,26 @@ class _Trainer:
         )
 
 
+def _point(rows: int, logits: NDArray[np.float32]) -> CurvePoint:
+    """Logits (texts, layers, 2) as a point of the curve."""
+    return CurvePoint(rows=rows, logits=_rounded(logits.astype(np.float64).sum(axis=1)))
+
+
+def _rounded(logits: NDArray[np.floating]) -> tuple[tuple[float, float], ...]:
+    return tuple((round(float(retrieve), _DIGITS), round(float(stop), _DIGITS)) for retrieve, stop in logits)
+
+
 def _digest(
-    train: LabelledStates, stop: LabelledStates, held_out: LabelledStates, recipe: Recipe, rest: tuple[object, ...]
+    train: LabelledStates,
+    stop: LabelledStates,
+    held_out: NDArray[np.float32],
+    recipe: Recipe,
+    rest: tuple[object, ...],
 ) -> str:
     digest = hashlib.sha256(msgspec.json.encode(recipe) + repr(rest).encode())
-    for part in (train, stop, held_out):
+    for part in (train, stop):
         digest.update(part.states.tobytes() + part.labels.tobytes())
+    digest.update(held_out.tobytes())
     return digest.hexdigest()
 
 
@@ -260,7 +257,7 @@ def _held_out_texts(data: RowData, part: Part, logits: NDArray[np.float32]) -> t
             right=data.rows[number].right,
             balanced=number in balanced,
             uncertainty=data.rows[number].uncertainty,
-            logits=tuple((round(float(r), _DIGITS), round(float(s), _DIGITS)) for r, s in logits[at]),
+            logits=_rounded(logits[at]),
         )
         for at, number in enumerate(part.all_rows)
     )

@@ -26,6 +26,7 @@ from adaptrag_cli.events import (
     RunStarted,
     SentenceCited,
     TokenGenerated,
+    TokensDiscarded,
     WarningRaised,
     WordMeasured,
 )
@@ -171,6 +172,8 @@ class AnswerPanel(Panel):
                     self._rewrite()
                     if isinstance(event, PromptBuilt):
                         self._sources = self._read_sources(event.chunk_ids)
+            case TokensDiscarded(phase="answer"):
+                self._rewrite()
             case QueryBuilt():
                 self._state = (f"{looking_up(event)} ...", "")
             case ChunksSelected():

@@ -88,7 +88,7 @@ class ProbeRounds(VerticalScroll, can_focus=False):
 
 def drawn(probes: Sequence[ProbeMeasured], width: int, height: int) -> Content:
     """Lay the rounds out in so many cells and rows."""
-    layers = probes[0].layers
+    layers = max((probe.layers for probe in probes), key=len)  # a round without states has none
     shape = _shape(probes, width, height)
     logits = [value for probe in probes for layer in probe.layers for value in (layer.retrieve, layer.stop)]
     known = [value for value in logits if value is not None]
