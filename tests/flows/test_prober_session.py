@@ -91,7 +91,9 @@ def test_texts_that_are_written_otherwise_than_those_it_learned_from_are_told(op
     assert opened().warnings == ()
     warning = only_warning(opened(examples=0, top_k=3))
     assert warning.code == "prober_settings"
-    assert "prober 'mine' has learned from texts written at top_k 5 and not 3, at examples 4 and not 0" in warning.message
+    assert (
+        "prober 'mine' has learned from texts written at top_k 5 and not 3, at examples 4 and not 0" in warning.message
+    )
     assert "with another prompt: what it says of these is a guess" in warning.message
     trained(tmp_path, "mine", model_fingerprint=fingerprint, report={"settings": "none"})
     assert opened(examples=0).warnings == ()

@@ -64,7 +64,9 @@ def found() -> Assessment:
 
 def test_accuracies_are_those_of_the_table(found: Assessment):
     # u up to .35 stops a, a, b: right, right, wrong; with passages: stops a, b, c of the second texts
-    assert {quality.name: quality.accuracy.mean * 6 for quality in (*found.layers, found.together, *found.baselines)} == {
+    assert {
+        quality.name: quality.accuracy.mean * 6 for quality in (*found.layers, found.together, *found.baselines)
+    } == {
         "8": pytest.approx(4),
         "10": pytest.approx(1),
         "all layers": pytest.approx(4),
@@ -111,7 +113,10 @@ def test_answers_are_those_of_what_was_decided(found: Assessment):
 def test_a_greater_theta_looks_up_more(found: Assessment):
     by_theta = {point.theta: point for point in found.thetas}
     # S1 - S0 of all texts: 2, 0, -1, -2, 3, -3; of those without passages 2, -1, 3
-    told = {theta: (round(6 * p.accuracy.mean), round(3 * p.looked_up), round(3 * p.answers.mean)) for theta, p in by_theta.items()}
+    told = {
+        theta: (round(6 * p.accuracy.mean), round(3 * p.looked_up), round(3 * p.answers.mean))
+        for theta, p in by_theta.items()
+    }
     assert told[-2.0] == (4, 0, 1)  # only -3 retrieves: a, a, b right; c's second, too
     assert told[0.0] == (4, 1, 2)
     assert told[1.0] == (3, 1, 2)  # the tie of a's second text retrieves now

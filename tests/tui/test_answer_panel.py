@@ -22,6 +22,7 @@ from adaptrag_cli.events import (
     RunFailed,
     SentenceCited,
     TokenGenerated,
+    TokensDiscarded,
     WarningRaised,
 )
 from adaptrag_cli.tui.flowing_text import FlowingText
@@ -73,6 +74,22 @@ def upto(run: Sequence[Event], kind: type[Event], phase: str = "") -> list[Event
     """The run until its first event of this kind, which is not among them."""
     last = next(i for i, e in enumerate(run) if isinstance(e, kind) and (not phase or e.phase == phase))
     return list(run[:last])
+
+
+def test_an_answer_that_is_taken_back_is_not_shown_while_another_is_written():
+    taken_back = TokensDiscarded(phase="answer", from_step=0, text="Nobody", reason="written anew")
+    begun = [*upto(traces.retrieved(), PromptBuilt), READING, token("Nobody")]
+
+    async def body(host: PanelHost, pilot: Pilot[None]) -> None:
+        assert answer(host) == "Nobody"
+        host.panel.show([taken_back])
+        await pilot.pause()
+        assert answer(host) == ""
+        host.panel.show([token("Ottilie", phase="reasoning"), READING, token("Brandt")])
+        await pilot.pause()
+        assert answer(host) == "Brandt"
+
+    on(begun, body)
 
 
 # --- what became of it

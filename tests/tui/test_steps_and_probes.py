@@ -125,6 +125,11 @@ def test_no_state_at_all_is_told():
     assert lines[-1].split() == ["0", "no", "state", "to", "read", "look", "it", "up"]
 
 
+def test_a_round_without_a_state_leaves_the_layers_named():
+    lines = drawn([probe(), probe((1.0, 0.0), (1.0, 0.0), number=1)], 60, 4).plain.split("\n")
+    assert lines[1].split() == ["layer", "8", "10"]
+
+
 def test_many_layers_have_the_sums_below_and_too_many_are_counted():
     many = [probe(*[(1.0, 0.0)] * 24)]
     lines = [line.rstrip() for line in drawn(many, 40, 10).plain.split("\n")]
