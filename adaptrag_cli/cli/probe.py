@@ -102,7 +102,10 @@ def train(
         Path, typer.Option(metavar="DIR", help="Folder of texts and states.", rich_help_panel=OUTPUT)
     ] = Path("adaptrag-prober"),
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what is in --out.", rich_help_panel=OUTPUT)
+        bool,
+        typer.Option(
+            "--resume", help="Go on with what is in --out; --limit may be larger now.", rich_help_panel=OUTPUT
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
