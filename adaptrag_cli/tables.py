@@ -73,6 +73,7 @@ def _print_setup(run: RunSummary, console: Console) -> None:
     start = run.started
     head(console, "settings")
     table(console, ("name", "value", "from"), [(s.name, s.value, s.origin) for s in start.settings])
+    threads = "1 thread" if start.threads == 1 else f"{start.threads} threads"
     entropy = "the whole vocabulary" if start.entropy_support == "full" else "the best tokens only"
     table(
         console,
@@ -80,7 +81,10 @@ def _print_setup(run: RunSummary, console: Console) -> None:
         [
             ("model", start.model),
             ("", shortened(start.model_fingerprint, _FINGERPRINT)),
-            ("", f"context {start.context_length} tokens, {start.threads} threads, entropy over {entropy}"),
+            (
+                "",
+                f"context {start.context_length} tokens, {threads}, entropy over {entropy}",
+            ),
             ("GPU layers", f"asked {start.gpu_layers_requested}, got {start.gpu_layers_used}: {start.gpu_reason}"),
             ("index", start.index or "none"),
             ("", shortened(start.index_fingerprint, _FINGERPRINT)),

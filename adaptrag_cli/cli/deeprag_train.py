@@ -117,6 +117,8 @@ def train(
                 raise ConfigError(f"{flag} {value!r} is not known", " or ".join(known))
         if stage != "imitation" and objective != "all":
             raise ConfigError(f"--objective {objective} is of --stage imitation", "leave it out")
+        if stage != "calibration" and pairs != "path":
+            raise ConfigError(f"--pairs {pairs} is of --stage calibration", "leave it out")
         from adaptrag_cli.cli.eval_progress import watching_evaluation
         from adaptrag_cli.learning.lora import require_training_packages
         from adaptrag_cli.learning.training import TrainingPlan, train

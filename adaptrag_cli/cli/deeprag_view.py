@@ -21,7 +21,8 @@ from adaptrag_cli.report.training_tables import exploration_sections
 
 FORMAT = 1
 _SHOWN = 44
-"""Characters of a question in the list."""
+"""Characters of a question and its id in the list."""
+_LEAST_SHOWN = 12
 
 
 def print_synthesis(
@@ -44,10 +45,11 @@ def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[E
         print(json_text({"format": FORMAT, "run": str(run), **_facts(manifest, figures), "questions": questions}))
         return
     rows = []
+    shown = max(_LEAST_SHOWN, _SHOWN - max((len(each.question_id) for each in explored), default=0))
     for each in explored:
         chosen = choose_path(each.tree, manifest.paths, seed=manifest.seed)
         solved = ("", "", "") if chosen is None else ("yes", chosen.path or "-", chosen.retrievals)
-        rows.append((each.question_id, *solved, len(each.tree.nodes), _shortened(each.tree.question)))
+        rows.append((each.question_id, *solved, len(each.tree.nodes), _shortened(each.tree.question, shown)))
     table = Table(columns=("question", "solved", "path", "look-ups", "nodes", ""), rows=tuple(rows))
     note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} QUESTION."
     parts = (Section(title="Questions", table=table, notes=(note,)), *exploration_sections(manifest, figures))
@@ -154,6 +156,6 @@ def _tree(manifest: SynthesisManifest, explored: Explored) -> dict[str, Any]:
     return _question(manifest, explored) | {"calls": msgspec.to_builtins(explored.tree.calls), "tree": nodes}
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, characters: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 3]}..."
+    return line if len(line) <= characters else f"{line[: characters - 3]}..."

@@ -14,7 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from adaptrag_cli.cli.boundary import say
+
 _CANCEL_AGAIN_S = 0.1
+_SLOW = 10
+"""Cancellations without an end after which the person is told that the interrupt has arrived."""
 
 
 class Interruption:
@@ -34,13 +38,18 @@ class Interruption:
     def watch(self, descriptor: socket.socket) -> None:
         """Cancel when the descriptor delivers an interrupt, and from then on repeatedly until it is closed.
 
-        Once is not enough: a model forgets a cancellation that came just before its next call.
+        Once is not enough: a model forgets a cancellation that came just before its next call. What cannot be
+        cancelled, such as loading weights, goes on for a while: that is told.
         """
+        cancelled = 0
         while True:
             try:
                 numbers = descriptor.recv(64)
             except TimeoutError:
                 self._cancel()
+                cancelled += 1
+                if cancelled == _SLOW:
+                    say("stopping as soon as what is under way is done")
                 continue
             if not numbers:
                 return

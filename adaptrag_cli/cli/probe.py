@@ -111,7 +111,8 @@ def train(
 ) -> None:
     """Let the model answer questions without and with documents, and train networks on what its states tell of it.
 
-    Stop with Ctrl-C and go on with --resume: the result is the same. Do not report numbers on the same questions.
+    Some hundreds of questions make a prober worth having; 20 are the least (40 for --kind question). Stop with Ctrl-C
+    and go on with --resume: the result is the same. Do not report numbers on the same questions.
     """
     with reporting_errors():
         if kind not in _KINDS:

@@ -85,9 +85,9 @@ _WHICH: Mapping[Paths, str] = {"cheapest": "cheapest", "most": "most searching",
 
 
 def path_told(chosen: Node, paths: Paths) -> str:
-    """A path that was chosen, in words: `the cheapest right path: DR, 1 retrieval`."""
+    """A path that was chosen, in words: `the cheapest right path: DR, 1 look-up`."""
     count = chosen.retrievals
-    told = f"{chosen.path or 'no step'}, {count} retrieval{'' if count == 1 else 's'}"
+    told = f"{chosen.path or 'no step'}, {count} look-up{'' if count == 1 else 's'}"
     return f"the {_WHICH[paths]} right path: {told}"
 
 

@@ -326,9 +326,15 @@ def require_free_to_train(folder: Path, *, resume: bool) -> None:
     Raises:
         ConfigError: saying how to go on with it.
     """
-    path = folder / CHECKPOINT
-    if path.exists() and not resume:
-        raise ConfigError(f"{folder} holds a training that was stopped", f"go on with --resume, or delete {path}")
+    if has_checkpoint(folder) and not resume:
+        raise ConfigError(
+            f"{folder} holds a training that was stopped", f"go on with --resume, or delete {folder / CHECKPOINT}"
+        )
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds a training that was stopped."""
+    return (folder / CHECKPOINT).exists()
 
 
 def forget_checkpoint(folder: Path) -> None:

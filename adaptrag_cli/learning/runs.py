@@ -197,13 +197,16 @@ def read_explored(folder: Path) -> tuple[Explored, ...]:
 
 
 def find_explored(folder: Path, question_id: str) -> Explored:
-    """The tree of a question, named by its id, or as `set/id` where several sets have it.
+    """The tree of a question, named by its id or the beginning of one, or as `set/id` where several sets have it.
 
     Raises:
         ConfigError: there is none, or more than one.
     """
     explored = read_explored(folder)
     named = [each for each in explored if question_id in (each.question_id, f"{each.set}/{each.question_id}")]
+    if not named:
+        begun = [each for each in explored if each.question_id.startswith(question_id)]
+        named = begun if len(begun) == 1 else []
     if len(named) > 1:
         raise ConfigError(
             f"several sets have a question {question_id!r}",

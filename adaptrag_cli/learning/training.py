@@ -32,6 +32,7 @@ from adaptrag_cli.learning.fitting import (
     LossPoint,
     Recipe,
     forget_checkpoint,
+    has_checkpoint,
     require_free_to_train,
 )
 from adaptrag_cli.learning.grpo import GroupLoss, Task, reward_data
@@ -79,6 +80,8 @@ from adaptrag_cli.models.stamps import partial_fingerprint
 from adaptrag_cli.models.vocabulary import ChatTokens, open_tokens
 
 Data = Parted[Example] | Parted[Preference] | Parted[Task]
+_FEW = 10
+"""Texts held out, below which a person is warned that figures on them mean little."""
 _VERSIONS = ("torch", "transformers", "peft", "gguf")
 
 
@@ -222,6 +225,8 @@ class _Material:
     data: Data
     decisions: tuple[Preference, ...]
     """Of right paths, on questions that are held out."""
+    unexplored: int
+    """Questions of the run that were not explored yet."""
     search: Search | None = None
     """Among the run's passages, where narratives are to be written."""
 
@@ -263,7 +268,7 @@ class _StageRun:
 
     def _train(self, model: Any, *, device: str, resume: bool) -> TrainingReport:
         plan, data, decisions = self.plan, self.material.data, self.material.decisions
-        self._tell()
+        self._tell(resume)
         references = References(plan.folder, self.begun, model)
         before = decision_odds(decisions, self._referred(references, decisions, "decisions that were held out"))
         fitted = self._fit(model, references, resume)
@@ -299,13 +304,22 @@ class _StageRun:
             versions={name: version(name) for name in _VERSIONS},
         )
 
-    def _tell(self) -> None:
+    def _tell(self, resume: bool) -> None:
         data, what = self.material.data, LEARNED_FROM[self.plan.stage]
+        if resume and not has_checkpoint(self.plan.folder):
+            self.watcher.note("there is no training to go on with: it begins anew")
         left_out = f", {data.too_long} too long and left out" if data.too_long else ""
         self.watcher.note(
             f"{len(data.train)} {what} to learn from, {len(data.held_out)} held out{left_out}; "
             f"{len(self.material.decisions)} held-out decisions"
         )
+        if self.material.unexplored:
+            self.watcher.note(
+                f"warning: {self.material.unexplored} questions of {self.plan.run} are not explored yet; "
+                "synthesize goes on with --resume"
+            )
+        if len(data.held_out) < _FEW:
+            self.watcher.note(f"warning: with {len(data.held_out)} {what} held out, hardly anything can be told")
 
     def _referred(
         self, references: References, preferences: Sequence[Preference], what: str
@@ -390,7 +404,12 @@ def _material(plan: TrainingPlan, manifest: SynthesisManifest, tokens: ChatToken
     trees = [each.tree for each in explored]
     data, search = _data(plan, manifest, explored, tokens)
     held_out = {item.question for item in data.held_out}
-    return _Material(data=data, decisions=decisions_of(trees, held_out, tokens), search=search)
+    return _Material(
+        data=data,
+        decisions=decisions_of(trees, held_out, tokens),
+        unexplored=len(manifest.keys) - len(explored),
+        search=search,
+    )
 
 
 def _data(

@@ -42,7 +42,7 @@ def exploration_sections(manifest: SynthesisManifest, figures: RunFigures) -> tu
     return (
         Section(
             title="Right paths",
-            table=Table(columns=("number", "steps", "look-ups"), rows=lengths),
+            table=Table(columns=("steps or look-ups", "paths with so many steps", "so many look-ups"), rows=lengths),
             notes=tuple(f"{note}." for note in _exploration_notes(manifest, figures)),
         ),
         Section(title="What it took", table=Table(columns=("", "number"), rows=work)),
@@ -56,6 +56,11 @@ def _exploration_notes(manifest: SynthesisManifest, figures: RunFigures) -> list
     ]
     if figures.solved:
         notes.append(f"{figures.several} of the {figures.solved} paths have two or more steps and a look-up")
+    if figures.choices:
+        notes.append(
+            f"{figures.choices} of the {figures.solved} answers are yes or no, or stand in their question: "
+            "about half of such are right by chance, on any path"
+        )
     if figures.explored < figures.asked:
         notes.insert(0, f"{figures.explored} of {figures.asked} questions were explored; go on with --resume")
     if figures.cut:

@@ -185,7 +185,7 @@ def test_a_tree_is_drawn_with_its_chosen_path_marked(world: World):
         "└── * R from documents: gold",
         "    = gold  right",
         "",
-        "* the cheapest right path: R, 1 retrieval",
+        "* the cheapest right path: R, 1 look-up",
     ]
     nodes = json.loads(deeprag("tree", "run", "q1", "--json").stdout)["tree"]
     assert [(node["path"], node["outcome"], node["chosen"]) for node in nodes] == [

@@ -66,6 +66,7 @@ def test_it_says_what_came_of_it_and_what_to_do_next(base: Path):
         (("--stage", "second"), "--stage 'second' is not known (imitation or calibration or grpo)"),
         (("--stage", "calibration"), "stage calibration goes on from stage imitation, which was not trained on run"),
         (("--stage", "grpo", "--objective", "answer-only"), "--objective answer-only is of --stage imitation"),
+        (("--stage", "imitation", "--pairs", "all-nodes"), "--pairs all-nodes is of --stage calibration"),
         (("--stage", "imitation", "--learning-rate", "2"), "--learning-rate 2 makes no sense"),
         (("--stage", "imitation", "--name", "a/b"), "'a/b' cannot be the name of an adapter"),
         (("--stage", "imitation", "--adapter-from", "nothing"), "unknown adapter 'nothing'"),

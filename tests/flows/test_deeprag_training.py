@@ -113,6 +113,7 @@ def test_both_stages_one_after_the_other(tmp_path: Path):
     assert first.loss_after < first.loss_before
     assert first.odds_before is not None and first.odds_before.pairs == 6
     assert watcher.notes[1] == "5 trajectories to learn from, 3 held out; 6 held-out decisions"
+    assert watcher.notes[2] == "warning: with 3 trajectories held out, hardly anything can be told"
     assert len(watcher.advanced) == 10
 
     found = find_adapter(tmp_path, "run-imitation")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from adaptrag_cli.learning.branches import branches_of, lines_of, path_told
 from adaptrag_cli.learning.run_figures import run_figures
 from adaptrag_cli.learning.tree import Limits, choose_path, explore
+from adaptrag_cli.report.training_tables import exploration_sections
 from explored_trees import Scripted, explored, manifest
 
 
@@ -31,6 +34,17 @@ def test_right_paths_calls_and_nodes_are_counted():
     assert figures.seconds == 4.5
 
 
+def test_answers_that_can_be_guessed_are_counted():
+    def told(golds: tuple[str, ...], right: str = "DR"):
+        return replace(explored("Is Ann or Bo Li older?", right), golds=golds)
+
+    open_answer, named, lost = told(("1912",)), told(("the elder", "Bo Li.")), told(("no",), "never")
+    figures = run_figures(manifest("a", "b", "c", "d"), [open_answer, named, told(("Yes",)), lost])
+    assert (figures.solved, figures.choices) == (3, 2)
+    *_, section = [each for each in exploration_sections(manifest("a", "b", "c", "d"), figures) if each.notes]
+    assert "2 of the 3 answers are yes or no, or stand in their question" in " ".join(section.notes)
+
+
 def test_a_tree_that_the_cap_ends_is_counted():
     capped = explored("a", "never")
     tree = explore("a", Scripted(), "never".__eq__, limits=Limits(max_steps=2, max_expansions=2))
@@ -41,7 +55,7 @@ def test_a_tree_that_the_cap_ends_is_counted():
 def test_branches_tell_answers_endings_and_the_chosen_path():
     tree = explored("lost", "RD").tree
     chosen = choose_path(tree, "cheapest")
-    assert chosen is not None and path_told(chosen, "most") == "the most searching right path: RD, 1 retrieval"
+    assert chosen is not None and path_told(chosen, "most") == "the most searching right path: RD, 1 look-up"
     root = branches_of(tree, chosen)
     memory, documents = root.children
     assert (root.source, root.answer, root.ending, root.is_chosen) == ("", "", "", True)

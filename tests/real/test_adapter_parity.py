@@ -124,25 +124,29 @@ def test_training_reads_the_tokens_that_answering_reads(path: Path, token_ids: t
 def test_an_adapter_says_in_llama_what_it_says_in_torch(
     path: Path, trained, layout: Layout, adapter: Path, token_ids: tuple[int, ...], tmp_path: Path
 ):
-    """llama.cpp rounds what flows between layers, so the base itself differs: by 0.08 nats, at most 0.4.
+    """llama.cpp rounds what flows between layers, each CPU in its own way: the base itself differs by 0.08 nats.
 
-    The rows of q and k are permuted: without that the same adapter says something else.
+    So do the largest differences, of single unlikely tokens: they are told, and means and the shape of the change are
+    held to. The rows of q and k are permuted: without that the same adapter says something else.
     """
     with trained.disable_adapter():
         base = logprobs_in_torch(trained, token_ids)
     changed = logprobs_in_torch(trained, token_ids)
-    of_base = np.abs(logprobs_in_llama(path, token_ids, None) - base)
-    of_adapter = np.abs(logprobs_in_llama(path, token_ids, adapter) - changed)
+    base_in_llama = logprobs_in_llama(path, token_ids, None)
+    changed_in_llama = logprobs_in_llama(path, token_ids, adapter)
     as_they_are = tmp_path / "not-permuted.gguf"
     write_adapter(as_they_are, replace(layout, orders={}), random_weights(trained), FACTS)
-    of_other = np.abs(logprobs_in_llama(path, token_ids, as_they_are) - changed)
-    by = np.abs(changed - base)
+    otherwise = logprobs_in_llama(path, token_ids, as_they_are)
+    of_base, of_adapter = np.abs(base_in_llama - base), np.abs(changed_in_llama - changed)
+    of_other, by = np.abs(otherwise - changed), np.abs(changed - base)
     for name, each in (("base", of_base), ("adapter", of_adapter), ("not permuted", of_other), ("its change", by)):
         print(f"{name}: max {each.max():.3f}, mean {each.mean():.3f} nats")
+    alike, unlike = (np.corrcoef(each - base_in_llama, changed - base)[0, 1] for each in (changed_in_llama, otherwise))
+    print(f"correlation of the changes: {alike:.4f}, not permuted {unlike:.4f}")
     assert len(layout.orders) == 60, "q and k of 30 layers"
-    assert of_adapter.max() < 2 * of_base.max() + 0.1
     assert of_adapter.mean() < 2 * of_base.mean() < by.mean()
     assert of_adapter.mean() < 0.7 * of_other.mean()
+    assert alike > max(0.9, unlike)
 
 
 def test_an_adapter_is_read_back_as_it_was(adapter: Path, layout: Layout, trained):

@@ -84,7 +84,7 @@ def test_the_tree_is_drawn_with_its_right_path_marked_and_its_end_highlighted():
             f"  └ R from documents: {BORN}",
             f"      = {BORN}  right",
         ]
-        assert said(pilot, "#told") == f"1 of 2  the cheapest right path: RD, 1 retrieval; 7 nodes; gold: {BORN}"
+        assert said(pilot, "#told") == f"1 of 2  the cheapest right path: RD, 1 look-up; 7 nodes; gold: {BORN}"
         assert said(pilot, "#words") == f"asked: When was F. W. Murnau born?\nanswer from memory: {BORN}"
 
     drive(test)

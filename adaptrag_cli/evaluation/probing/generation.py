@@ -113,10 +113,10 @@ def require_free_for_rows(out: Path, *, resume: bool) -> RowManifest | None:
     """What rows a folder holds already; None for none.
 
     Raises:
-        ConfigError: they are not to be gone on with, or it holds an evaluation.
+        ConfigError: they are not to be gone on with, or it holds a run of another command.
     """
     if (out / EVALUATION).exists():
-        raise ConfigError(f"{out} holds an evaluation", "give another --out")
+        raise ConfigError(f"{out} holds a run of another command", "give another --out")
     before = read_row_manifest(out)
     if before is not None and not resume:
         raise ConfigError(f"{out} holds rows for a prober already", "go on with --resume, or give another --out")

@@ -61,7 +61,7 @@ def require_questions(count: int, kind: ProberKind) -> None:
     needed = 2 * MIN_OF_EACH // (2 if kind == "answer" else 1)
     if count < needed:
         raise ConfigError(
-            f"{count} questions cannot train a prober: at least {needed} are needed",
+            f"{count} question{'' if count == 1 else 's'} cannot train a prober: at least {needed} are needed",
             "give more --data or a larger --limit; some hundreds make a prober worth having",
         )
 
