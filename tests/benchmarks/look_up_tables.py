@@ -3,9 +3,9 @@
     python tests/benchmarks/look_up_tables.py RUN... > tests/benchmarks/look-ups.md
 
 Runs of one model and the same strategies that ask other sets are one table. All sets together come first. Differences
-are taken from `cot-retrieve`, question by question. Intervals hold 95 %: Wilson's for scores of 0 or 1, bootstraps over
-questions for the others. p-values are corrected by Holm for the number of strategies. Queries are counted from the
-traces, by what chose their words.
+are taken from `--reference` (`cot-retrieve`), question by question. Intervals hold 95 %: Wilson's for scores of 0 or 1,
+bootstraps over questions for the others. p-values are corrected by Holm for the number of strategies. Queries are counted
+from the traces, by what chose their words.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from adaptrag_cli.report.lines import ALL_SETS, Line, lines_of
 from adaptrag_cli.report.strategies import pooled
 from adaptrag_cli.trace import read_trace
 
-REFERENCE = "cot-retrieve"
-ANSWERS = ("strategy", "n", "EM", "F1", "ACC", f"EM against {REFERENCE}", "p", "calls", "tokens read", "median s")
+ANSWERS = ("strategy", "n", "EM", "F1", "ACC", "EM against {}", "p", "calls", "tokens read", "median s")
 LOOK_UPS = ("strategy", "look-ups", "never", "once", "several", "fired", "redundant", "delayed", "missing")
 QUERIES = ("strategy", "what chose the words of its queries")
 
@@ -36,10 +35,12 @@ QUERIES = ("strategy", "what chose the words of its queries")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    for line in lines_of(joined(read_run(folder) for folder in parser.parse_args().runs)):
-        print_panel(line, pooled(line.run), ALL_SETS)
+    parser.add_argument("--reference", default="cot-retrieve", metavar="STRATEGY")
+    typed = parser.parse_args()
+    for line in lines_of(joined(map(read_run, typed.runs))):
+        print_panel(line, pooled(line.run), ALL_SETS, typed.reference)
         for name in line.sets if len(line.sets) > 1 else ():
-            print_panel(line, line.run, name)
+            print_panel(line, line.run, name, typed.reference)
         print(f"### {line.name}: queries\n")
         print_table(QUERIES, ((f"`{label}`", queries_in_words(line, label)) for label in line.answers))
 
@@ -68,13 +69,13 @@ def together(parts: Sequence[RunData]) -> RunData:
     return msgspec.structs.replace(parts[0], manifest=manifest, results=tuple(results.values()))
 
 
-def print_panel(line: Line, run: RunData, panel: str) -> None:
+def print_panel(line: Line, run: RunData, panel: str, reference: str) -> None:
     """Print how the strategies answered one panel's questions, and how they looked them up."""
     cell = line.cell.name
-    rows = summarise(run, cell=cell, set=panel, reference=REFERENCE)
+    rows = summarise(run, cell=cell, set=panel, reference=reference)
     timing = {row.strategy: row for row in timing_rows(run, cell=cell, set=panel)}
     print(f"### {line.name}: {panel}\n")
-    print_table(ANSWERS, map(answer_row, rows))
+    print_table([column.format(reference) for column in ANSWERS], map(answer_row, rows))
     print_table(LOOK_UPS, (look_up_row(row, timing.get(row.strategy)) for row in rows))
 
 
