@@ -4,8 +4,8 @@
 
 Runs of one model and the same strategies that ask other sets are one table. All sets together come first. Differences
 are taken from `--reference` (`cot-retrieve`), question by question. Intervals hold 95 %: Wilson's for scores of 0 or 1,
-bootstraps over questions for the others. p-values are corrected by Holm for the number of strategies. Queries are counted
-from the traces, by what chose their words.
+bootstraps over questions for the others. p-values are corrected by Holm for the number of strategies. Queries are
+counted from the traces, by what chose their words.
 """
 
 from __future__ import annotations
