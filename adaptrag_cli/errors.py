@@ -13,6 +13,7 @@
     ├── ModelError              4  the model cannot be used
     │   ├── ModelNotFound       4
     │   ├── DownloadError       4
+    │   ├── LogitsUndefined     4  it computed what is no number
     │   └── MissingCapability   4  the strategy needs what the model cannot give
     └── RunCancelled          130  the person stopped it
 
@@ -99,6 +100,10 @@ class ModelError(AdaptRAGError):
     """The model cannot be used."""
 
     exit_code = ExitCode.MODEL
+
+
+class LogitsUndefined(ModelError):
+    """The model computed logits that are no numbers, so there is no next token."""
 
 
 class ModelNotFound(ModelError):

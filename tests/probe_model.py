@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import dataclass
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +31,12 @@ class RuleModel(ScriptedModel):
     """Answers `What is the mooring fee number N?` with gold where `half_right` says so, and else with lead."""
 
     gives_states: bool = True
+    world: ProbeWorld | None = None
 
     def _reply_to(self, prompt: Prompt) -> Reply:
         number, retrieved = _asked(prompt)
+        if self.world is not None:
+            self.world.interfere(number)
         answer = "gold" if half_right(number, retrieved) else "lead"
         if "single word or phrase" in prompt.text:
             return reply(answer)
@@ -57,10 +63,26 @@ class ProbeWorld:
     folder: Path
     models: list[RuleModel]
     """All that were loaded."""
+    asked: list[tuple[str, str | None]]
+    """Each set with the name of the index that was opened for it."""
+    needs_index: bool = False
+    """Whether a set without a corpus and without the name of an index is refused."""
+    cancel_at: int | None = None
+    """The call, counted over all models, in which the person stops."""
+
+    fails: Mapping[int, Exception] = field(default_factory=dict)
+    """What the model raises instead of writing, by the number in the question."""
 
     @property
     def questions(self) -> Path:
         return self.folder / "fees.jsonl"
+
+    def interfere(self, number: int) -> None:
+        """Do what is to happen when the question of this number is about to be answered."""
+        if self.cancel_at is not None and sum(len(model.calls) for model in self.models) >= self.cancel_at:
+            os.kill(os.getpid(), signal.SIGINT)
+        if number in self.fails:
+            raise self.fails[number]
 
 
 def probe_world(folder: Path, monkeypatch: pytest.MonkeyPatch, *, questions: int = 30) -> ProbeWorld:
@@ -68,7 +90,7 @@ def probe_world(folder: Path, monkeypatch: pytest.MonkeyPatch, *, questions: int
     (folder / "models").mkdir()
     with (folder / "models" / find_entry(MODEL).file).open("wb") as file:
         file.truncate(find_entry(MODEL).size_bytes or 0)  # a hole of the right size
-    world = ProbeWorld(folder, [])
+    world = ProbeWorld(folder, [], [])
     lines = ({"question": f"What is the mooring fee number {n}?", "answers": ["gold"]} for n in range(questions))
     world.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
     opened = OpenIndex(retriever=lamp_retriever(folder), freshness=Freshness(), warnings=())
@@ -76,11 +98,15 @@ def probe_world(folder: Path, monkeypatch: pytest.MonkeyPatch, *, questions: int
     def load_models(load, lanes, on_note):
         assert load.signals
         on_note(f"loading {load.file.name}")
-        made = tuple(RuleModel() for _ in range(lanes))
+        made = tuple(RuleModel(world=world) for _ in range(lanes))
         world.models.extend(made)
         return made
 
+    def open_corpus(question_set, settings, *, corpus, **_):
+        world.asked.append((question_set.name, settings.index.name))
+        return None if settings.index.name is None and corpus is None and world.needs_index else opened
+
     monkeypatch.setenv("ADAPTRAG_MODELS_DIR", str(folder / "models"))
     monkeypatch.setattr("adaptrag_cli.evaluation.probing.generation.load_models", load_models)
-    monkeypatch.setattr("adaptrag_cli.evaluation.probing.generation.open_corpus", lambda *_, **__: opened)
+    monkeypatch.setattr("adaptrag_cli.evaluation.probing.generation.open_corpus", open_corpus)
     return world

@@ -76,7 +76,6 @@ from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.adapters import AdapterFile, adapter_path, find_adapter, fits, read_adapter, require_fit
 from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.native import physical_cores
-from adaptrag_cli.models.stamps import partial_fingerprint
 from adaptrag_cli.models.vocabulary import ChatTokens, open_tokens
 
 Data = Parted[Example] | Parted[Preference] | Parted[Task]
@@ -136,11 +135,7 @@ def require_base(base: ModelFile, manifest: SynthesisManifest, run: Path) -> Non
     Raises:
         ConfigError: naming both.
     """
-    explored = manifest.model_fingerprint.partition("+")[0]
-    same = explored == base.fingerprint
-    if not same and explored.startswith("partial:"):
-        same = explored == partial_fingerprint(base.path)
-    if not same:
+    if not base.matches(manifest.model_fingerprint.partition("+")[0]):
         raise ConfigError(
             f"{run} was explored with {manifest.model}, and {base.name} is another file",
             f"--model {parted(manifest.model)[0]}; if it is the same file: adaptrag models verify",

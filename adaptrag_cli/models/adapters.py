@@ -25,7 +25,6 @@ from adaptrag_cli.models.catalogue import ENTRIES
 from adaptrag_cli.models.files import ModelFile, describe_installed, is_installed, locate_model
 from adaptrag_cli.models.gguf_header import Value, read_metadata, read_value
 from adaptrag_cli.models.reading import reading
-from adaptrag_cli.models.stamps import partial_fingerprint
 
 SUFFIX = ".gguf"
 LIST = "adaptrag models adapters list"
@@ -200,15 +199,10 @@ def require_fit(adapter: AdapterFile, file: ModelFile) -> None:
 
 
 def fits(adapter: AdapterFile, file: ModelFile) -> bool:
-    """Whether an adapter may be put on a model.
-
-    A model that was verified after the training has another kind of fingerprint now, so both kinds are compared.
-    """
+    """Whether an adapter may be put on a model."""
     if not adapter.tells_base:
         return read_value(file.path, _ARCHITECTURE) == adapter.architecture
-    return adapter.base_fingerprint == file.fingerprint or (
-        adapter.base_fingerprint.startswith("partial:") and adapter.base_fingerprint == partial_fingerprint(file.path)
-    )
+    return file.matches(adapter.base_fingerprint)
 
 
 def fitting_models(adapter: AdapterFile, models_dir: Path) -> tuple[str, ...]:

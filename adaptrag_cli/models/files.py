@@ -55,6 +55,17 @@ class ModelFile:
     adapter: AdapterFile | None = None
     """What is put on it: then name and fingerprint are those of both together."""
 
+    def matches(self, fingerprint: str) -> bool:
+        """Whether a fingerprint that was noted earlier is this GGUF file's.
+
+        A model that was verified since then had another kind of fingerprint, so both kinds are compared.
+        """
+        if fingerprint == self.fingerprint:
+            return True
+        noted, _, noted_adapter = fingerprint.partition("+")
+        adapter = self.fingerprint.partition("+")[2]
+        return noted_adapter == adapter and noted.startswith("partial:") and noted == partial_fingerprint(self.path)
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderFiles:

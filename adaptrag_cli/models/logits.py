@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adaptrag_cli.errors import ModelError
+from adaptrag_cli.errors import LogitsUndefined
 
 ALTERNATIVES = 5
 # Under -87 float32 exponentials are denormal (slow) and far below anything that a float64 sum near 1 can hold; the clip
@@ -38,7 +38,7 @@ def token_statistics(logits: NDArray[np.float32]) -> TokenStatistics:
     Leaving the chosen token's own 1 out of the sum keeps the full precision of a very sure token (log p near -1e-8).
 
     Raises:
-        ModelError: a logit is NaN or +inf, so no distribution exists.
+        LogitsUndefined: a logit is NaN or +inf, so no distribution exists.
     """
     top, z = _below_largest(logits)
     best = _largest(z, min(ALTERNATIVES, len(z)))
@@ -58,7 +58,7 @@ def logprobs_of(logits: NDArray[np.float32], token_ids: Sequence[int]) -> tuple[
     A token has the very number that `token_statistics` gives it; -inf for one that the model forbids.
 
     Raises:
-        ModelError: a logit is NaN or +inf, so no distribution exists.
+        LogitsUndefined: a logit is NaN or +inf, so no distribution exists.
     """
     top, z = _below_largest(logits)
     distances = [float(z[i]) for i in token_ids]
@@ -70,7 +70,7 @@ def _below_largest(logits: NDArray[np.float32]) -> tuple[int, NDArray[np.float32
     """Find the largest logit (the first of equals) and the distance of each from it, at most 0, as a new array."""
     top = int(np.argmax(logits))
     if not math.isfinite(float(logits[top])):
-        raise ModelError(
+        raise LogitsUndefined(
             "the model gave logits that are not numbers", "the file may be damaged: adaptrag models verify"
         )
     return top, logits - logits[top]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
@@ -24,6 +24,20 @@ FORMAT = 1
 _KEY = "adaptrag"
 _SUFFIX = ".safetensors"
 _TRAIN = "adaptrag probe train"
+
+
+class AnswerModel(Protocol):
+    """The model whose states are to be read."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def matches(self, fingerprint: str) -> bool:
+        """Whether a fingerprint that was noted earlier is its own."""
+        ...
 
 
 class _Header(msgspec.Struct, kw_only=True, frozen=True):
@@ -159,7 +173,7 @@ def list_probers(models_dir: Path) -> ProberFolder:
     return ProberFolder(files=tuple(file for _, file in aged), problems=tuple(problems))
 
 
-def find_prober(models_dir: Path, name: str, *, kind: ProberKind, model: str, fingerprint: str) -> ProberFile:
+def find_prober(models_dir: Path, name: str, *, kind: ProberKind, model: AnswerModel) -> ProberFile:
     """Find the named prober, or the newest one of the kind for the model where no name is given.
 
     Raises:
@@ -171,20 +185,20 @@ def find_prober(models_dir: Path, name: str, *, kind: ProberKind, model: str, fi
         path = prober_path(models_dir, name)
         if not path.is_file():
             known = [file.stem for file in folder.glob(f"[!.]*{_SUFFIX}")]
-            raise UnknownName("prober", name, known, "" if known else _train_hint(model, kind))
+            raise UnknownName("prober", name, known, "" if known else _train_hint(model.name, kind))
         found = read_prober_file(path)
-        _require_kind(found, kind, model)
-        _require_model(found, model, fingerprint)
+        _require_kind(found, kind, model.name)
+        _require_model(found, model)
         return found
     files = [file for file in list_probers(models_dir).files if file.info.kind == kind]
-    fitting = [file for file in files if file.info.model_fingerprint == fingerprint]
-    if fitting:
-        return fitting[0]
-    of_this_name = [file for file in files if file.info.model == model]
+    fitting = next((file for file in files if model.matches(file.info.model_fingerprint)), None)
+    if fitting is not None:
+        return fitting
+    of_this_name = [file for file in files if file.info.model == model.name]
     if of_this_name:
-        _require_model(of_this_name[0], model, fingerprint)
+        _require_model(of_this_name[0], model)
     reads = "the states of the question" if kind == "question" else "the states of rationale and answer"
-    raise ConfigError(f"no prober was trained that reads {reads} of {model}", _train_hint(model, kind))
+    raise ConfigError(f"no prober was trained that reads {reads} of {model.name}", _train_hint(model.name, kind))
 
 
 def _require_kind(found: ProberFile, kind: ProberKind, model: str) -> None:
@@ -195,13 +209,13 @@ def _require_kind(found: ProberFile, kind: ProberKind, model: str) -> None:
         )
 
 
-def _require_model(found: ProberFile, model: str, fingerprint: str) -> None:
+def _require_model(found: ProberFile, model: AnswerModel) -> None:
     info = found.info
-    if info.model_fingerprint != fingerprint:
+    if not model.matches(info.model_fingerprint):
         raise ConfigError(
-            f"prober {found.name!r} was trained on {info.model} ({shortened(info.model_fingerprint)}), and {model} "
-            f"({shortened(fingerprint)}) answers",
-            f"{_train_hint(model, info.kind)}; if it is the same file: adaptrag models verify",
+            f"prober {found.name!r} was trained on {info.model} ({shortened(info.model_fingerprint)}), and "
+            f"{model.name} ({shortened(model.fingerprint)}) answers",
+            f"{_train_hint(model.name, info.kind)}; if it is the same file: adaptrag models verify",
         )
 
 

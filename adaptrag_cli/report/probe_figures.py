@@ -87,7 +87,10 @@ def _density(outcome: Outcome, texts: Sequence[HeldOut], best: Sequence[int]) ->
         source=source,
         reading="How far retrieve lies above stop, in the two layers that did best on the texts that stopped the "
         "training: the less the two kinds overlap, the better.",
-        notes=("Gaussian kernels, with the width that Silverman's rule gives.",),
+        notes=(
+            "The difference of the two logits, which alone decides; the paper's figure shows each of the two.",
+            "Gaussian kernels, with the width that Silverman's rule gives.",
+        ),
         x=Axis(title="logit of retrieve less that of stop"),
         y=Axis(title="density"),
         panels=panels,

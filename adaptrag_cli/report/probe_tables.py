@@ -60,6 +60,9 @@ def data_notes(outcome: Outcome) -> Iterator[str]:
             "Note: the model wrote questions and answers itself: weaker evidence than questions that people asked, "
             "since such questions are easy to look up."
         )
+    if outcome.failed:
+        texts = "1 text" if outcome.failed == 1 else f"{outcome.failed} texts"
+        yield f"{texts} could not be written; the first: {outcome.failure}."
     if outcome.without_states:
         yield f"{outcome.without_states} texts were left out: the model gave no state, as where it wrote one token."
     if outcome.not_finite:

@@ -36,7 +36,7 @@ def measured_settings(
 def find_calibration(models_dir: Path, file: ModelFile) -> tuple[Calibrated | None, tuple[WarningRaised, ...]]:
     """What was fitted for these very weights; a calibration of another file of the same name does not count."""
     found = read_calibration(calibration_path(models_dir, file.name))
-    if found is None or found.model_fingerprint == file.fingerprint:
+    if found is None or file.matches(found.model_fingerprint):
         return found, ()
     return None, (
         WarningRaised(

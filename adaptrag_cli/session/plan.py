@@ -187,7 +187,7 @@ def _find_prober(kind: ProberKind | None, name: str, models_dir: Path, file: Mod
         return None
     from adaptrag_cli.probing.files import find_prober  # numpy
 
-    return find_prober(models_dir, name, kind=kind, model=file.name, fingerprint=file.fingerprint)
+    return find_prober(models_dir, name, kind=kind, model=file)
 
 
 def _prober_warnings(prober: ProberFile | None, options: Options) -> tuple[WarningRaised, ...]:

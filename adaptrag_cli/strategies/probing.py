@@ -18,12 +18,15 @@ Differs from the paper:
 - The examples are ours, the passages stand behind them for the KV cache's sake, and the model's turn begins with
   "Rationale:" already. A rationale without an answer is ended with "Answer:", and a short second call writes it; what
   is probed is the mean over the tokens of both.
-- The state of the last token is missing, for nothing follows it; the prober begins with a LayerNorm, so sum and mean
-  are the same (METHODS 8).
-- A state or logit that is no number looks up (the paper does not say).
+- The state of each call's last token is missing, for nothing follows it, and tokens of a stop string that were read
+  before it was whole are counted; the prober begins with a LayerNorm, so sum and mean are the same (METHODS 8).
+- A state that is no number looks up (the paper does not say). Where the model's own logits are none, nothing can be
+  written, and the run ends in an error.
+- A prober has two hidden layers, as in the released code; the paper's text has one. A greater theta looks up more, as
+  in Algorithm 1 (Sec. 3.3 has its sign the other way round).
 - Probers learn from some hundreds of questions and not 26,000 texts, so their recipe is another (`RECIPES["small"]`:
-  learning rate 3e-4, up to 30 epochs, weight decay 0.05, ended by texts that are neither learned from nor held out);
-  `adaptrag probe train --recipe paper|code` takes theirs.
+  learning rate 3e-4, up to 30 epochs of which the first two are warm-up, weight decay 0.05, ended by texts that are
+  neither learned from nor held out); `adaptrag probe train --recipe paper|code` takes theirs.
 - The index is the user's own (the paper: BM25 over Wikipedia), the model quantised, the prober trained for it on this
   machine: `adaptrag probe train`.
 """

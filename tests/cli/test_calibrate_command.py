@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,16 +14,13 @@ from adaptrag_cli.calibration import Calibrated, read_calibration
 from adaptrag_cli.cli.app import app
 from adaptrag_cli.config import load_settings
 from adaptrag_cli.evaluation.plan import Plan
-from adaptrag_cli.evaluation.question_writing import Written
 from adaptrag_cli.evaluation.results import RunData, read_run
 from adaptrag_cli.evaluation.verifier import BOTH
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.models.files import locate_model
 from adaptrag_cli.session.plan import plan_session
-from fakes import ScriptedModel
-from lamp import ANGLES, lamp_retriever
-from plane import PlaneEncoder
 from report_runs import write_run
+from self_written import SelfWritten
 
 MODEL = "qwen2.5-coder-0.5b-instruct"
 
@@ -180,34 +176,10 @@ def test_flags_that_make_no_sense(words: tuple[str, ...], message: str) -> None:
     assert (done.exit_code, message in done.stderr) == (2, True)
 
 
-class Lamp:
-    """An index without questions, and a model that is said to write some."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-        lamp_retriever(folder)
-        self.calls = 0
-        self.model = ScriptedModel()
-        encoder = PlaneEncoder(folder / "encoder", ANGLES)
-        monkeypatch.setattr("adaptrag_cli.models.encoder.load_encoder", lambda *_, **__: encoder)
-        monkeypatch.setattr("adaptrag_cli.session.session.load_model", lambda *_: self.model)
-        monkeypatch.setattr("adaptrag_cli.evaluation.question_writing.write_questions", self.write)
-        monkeypatch.setenv("ADAPTRAG_INDEX_DIR", str(folder / "indexes"))
-        self._count = count
-
-    def write(
-        self, *_: object, limit: int, on_written: Callable[[Written], None], earlier: Sequence[Written], **__: object
-    ) -> None:
-        self.calls += 1
-        for n in range(len(earlier), min(limit, self._count)):
-            on_written(
-                Written(question=f"What is number {n}?", answer=str(n), document="lamp.md", chunk=f"lamp.md#{n}")
-            )
-
-
 def test_without_data_the_model_writes_questions_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evaluator: Evaluator
 ) -> None:
-    lamp = Lamp(tmp_path / "lamp", monkeypatch, count=60)
+    lamp = SelfWritten(tmp_path / "lamp", monkeypatch, count=60)
     done = calibrate("--limit", "50")
     assert done.exit_code == 0, done.output
     assert "weaker evidence" in done.stderr
@@ -232,7 +204,7 @@ def test_without_data_the_model_writes_questions_once(
 
 
 def test_the_folder_is_looked_at_before_questions_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lamp = Lamp(tmp_path / "lamp", monkeypatch, count=60)
+    lamp = SelfWritten(tmp_path / "lamp", monkeypatch, count=60)
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "manifest.json").write_text("{}")
     done = calibrate("--out", "old")
@@ -245,7 +217,7 @@ def test_the_folder_is_looked_at_before_questions_are_written(tmp_path: Path, mo
 
 
 def test_a_corpus_that_gives_too_few_questions_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Lamp(tmp_path / "lamp", monkeypatch, count=4)
+    SelfWritten(tmp_path / "lamp", monkeypatch, count=4)
     done = calibrate()
     assert done.exit_code == 2
     assert "4 questions cannot calibrate a model" in done.stderr

@@ -11,15 +11,18 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from adaptrag_cli.cli.app import app
+from adaptrag_cli.errors import LogitsUndefined, QueryTooLong
 from adaptrag_cli.evaluation.probing.rows import ROWS, read_rows
 from adaptrag_cli.evaluation.probing.train import train_prober
 from adaptrag_cli.models.files import locate_model
+from adaptrag_cli.models.stamps import Stamp
 from adaptrag_cli.probing.files import prober_path, read_prober, write_prober
 from adaptrag_cli.probing.prober import Prober
 from fakes import ScriptedModel
 from probe_model import MODEL, ProbeWorld, probe_world
 from probe_rows import QUICK, half_right, write_rows
 from probers import prober
+from self_written import SelfWritten
 
 QUICKLY = ("--epochs", "3", "--learning-rate", "0.001")
 
@@ -102,6 +105,79 @@ def test_a_stopped_run_goes_on_and_gives_the_same(world: ProbeWorld, tmp_path: P
         refused = train(world, "--out", "cut", "--resume", *words)
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert f"cut was begun with other {what} (restore it, or give another --out)" in refused.stderr
+
+
+def test_ctrl_c_keeps_what_is_written(world: ProbeWorld, tmp_path: Path) -> None:
+    assert train(world, "--name", "whole", "--out", "whole").exit_code == 0
+    world.models.clear()
+    world.cancel_at = 20
+    stopped = train(world, "--name", "cut", "--out", "cut")
+    assert stopped.exit_code == 130, stopped.output
+    assert "go on with the same command and --resume" in stopped.stderr
+    assert all(model.is_closed for model in world.models)
+    kept = len((tmp_path / "cut" / ROWS).read_bytes().splitlines())
+    assert 0 < kept < 60
+    world.models.clear()
+    world.cancel_at = None
+    assert train(world, "--name", "cut", "--out", "cut", "--resume").exit_code == 0
+    assert sum(len(model.calls) for model in world.models) == 60 - kept
+    both = [read_prober(tmp_path / "models" / "probers" / f"{name}.safetensors") for name in ("whole", "cut")]
+    assert both[0].report["texts"] == both[1].report["texts"]
+
+
+def test_what_cannot_be_written_is_told_and_left_out(world: ProbeWorld) -> None:
+    world.fails = {3: QueryTooLong("question 3 is too long", ""), 7: LogitsUndefined("no numbers", "")}
+    done = train(world, "--name", "fees", "--json")
+    assert done.exit_code == 0, done.output
+    training = json.loads(done.stdout)["training"]
+    assert (training["failed"], training["without_states"]) == (4, 0)
+    assert training["failure"] in {"question 3 is too long", "no numbers"}
+    (share,) = training["sets"]
+    assert (share["questions"], share["written"], share["written_with_passages"]) == (30, 28, 28)
+    assert f"4 texts could not be written; the first: {training['failure']}." in probe("show", "fees").stdout
+
+
+def test_each_set_has_its_own_index(world: ProbeWorld, tmp_path: Path) -> None:
+    other = tmp_path / "tolls: late.jsonl"
+    lines = world.questions.read_text(encoding="utf-8").replace("number ", "number 1")
+    other.write_text(lines, encoding="utf-8")
+    data = ("--data", f"{world.questions}:harbour", "--data", f"{other}:offices")
+    done = probe("train", "--model", MODEL, *data, "--layers", "0,1", *QUICKLY)
+    assert done.exit_code == 0, done.output
+    assert world.asked == [("fees", "harbour"), ("tolls: late", "offices")]
+    world.asked.clear()
+    data = ("--data", str(other), "--data", f"{world.questions}:harbour", "--index", "all")
+    assert probe("train", "--model", MODEL, *data, "--layers", "0", *QUICKLY, "--out", "o").exit_code == 0
+    assert world.asked == [("tolls: late", "all"), ("fees", "harbour")]
+    world.needs_index = True
+    refused = train(world, "--out", "none")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"fees has no corpus to look up in (name an index: --data {world.questions}:INDEX)" in refused.stderr
+
+
+def test_without_data_the_model_writes_questions_once(
+    world: ProbeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = SelfWritten(tmp_path / "lamp", monkeypatch, count=40, answer=lambda _: "gold")
+    words = ("train", "--model", MODEL, "--layers", "0,1", *QUICKLY, "--name", "own")
+    done = probe(*words, "--limit", "30", "--json")
+    assert done.exit_code == 0, done.output
+    training = json.loads(done.stdout)["training"]
+    assert (training["labelled"], training["source"]) == (False, "30 questions written from index plane")
+    assert world.asked == [("written", "plane")]
+    assert "Note: the model wrote questions and answers itself" in probe("show", "own").stdout
+    refused = probe(*words, "--limit", "30")
+    assert (refused.exit_code, written.calls) == (2, 1)
+    assert probe(*words, "--limit", "30", "--resume").exit_code == 0
+    assert (written.calls, len(world.asked)) == (1, 1), "nothing is written or opened again"
+
+
+def test_a_model_that_was_verified_since_goes_on(world: ProbeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train(world, "--name", "fees").exit_code == 0
+    monkeypatch.setattr("adaptrag_cli.models.files.unchanged_hash", lambda *_: "1" * 64)
+    monkeypatch.setattr("adaptrag_cli.models.files.read_stamp", lambda *_: Stamp(published=True, files={}, origin="x"))
+    again = train(world, "--name", "fees", "--resume")
+    assert again.exit_code == 0, again.output
 
 
 def test_a_run_grows_by_more_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from adaptrag_cli.errors import ConfigError, ModelError, RunCancelled
 from adaptrag_cli.evaluation.probing.assess import assess
@@ -16,8 +17,9 @@ from adaptrag_cli.evaluation.probing.rows import ROWS, STATES, RowLog, read_rows
 from adaptrag_cli.evaluation.probing.train import NETWORKS, train_prober
 from adaptrag_cli.probing.files import read_prober, write_prober
 from adaptrag_cli.probing.prober import Prober, forward
-from adaptrag_cli.probing.training import RECIPES, LabelledStates, Recipe, train_layer
+from adaptrag_cli.probing.training import RECIPES, LabelledStates, Recipe, _logits, train_layer
 from probe_rows import LAYERS, QUICK, WIDTH, manifest_of, write_rows
+from probers import random_weights
 
 
 def labelled(count: int, shift: float, seed: int, width: int = 8) -> LabelledStates:
@@ -54,6 +56,57 @@ def test_the_weights_follow_from_rows_seed_and_layer_alone():
         assert other.weights["linear0.weight"].tobytes() != first.weights["linear0.weight"].tobytes()
 
 
+def test_a_step_is_torchs_own_on_logits():
+    """AdamW, cross-entropy of the logits and a rate that shrinks with every batch, against torch's own layers."""
+    rows, stop = labelled(16, 1.0, 0), labelled(16, 1.0, 1)
+    recipe = Recipe(learning_rate=1e-2, batch=16, epochs=3, decay=0.5, weight_decay=0.05, dropout=0.0, warm_up_epochs=2)
+    began = train_layer(rows, stop, recipe=msgspec.structs.replace(recipe, learning_rate=0.0), seed=0, layer=2)
+    norm, linear, silu = torch.nn.LayerNorm, torch.nn.Linear, torch.nn.SiLU
+    network = torch.nn.Sequential(
+        *(norm(8), linear(8, 512), silu(), norm(512), linear(512, 512), silu(), norm(512), linear(512, 2))
+    )
+    layers = [layer for layer in network if list(layer.parameters())]
+    names = [f"{kind}{number}" for number in range(3) for kind in ("norm", "linear")]
+    with torch.no_grad():
+        for name, layer in zip(names, layers, strict=True):
+            layer.weight.copy_(torch.from_numpy(began.weights[f"{name}.weight"]))
+            layer.bias.copy_(torch.from_numpy(began.weights[f"{name}.bias"]))
+    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-2, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, gamma=0.5)
+    for _ in range(3):  # an epoch is one batch of all rows
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(
+            network(torch.from_numpy(rows.states)), torch.from_numpy(rows.labels)
+        ).backward()
+        optimiser.step()
+        schedule.step()
+    trained = train_layer(rows, stop, recipe=recipe, seed=0, layer=2)
+    assert (trained.best_epoch, trained.epochs) == (3, 3), "the weights of the warm-up are not kept"
+    for name, layer in zip(names, layers, strict=True):
+        np.testing.assert_allclose(trained.weights[f"{name}.weight"], layer.weight.detach().numpy(), atol=2e-5, rtol=0)
+        assert not np.allclose(trained.weights[f"{name}.bias"], began.weights[f"{name}.bias"], atol=1e-4)
+
+
+def test_dropout_leaves_the_mean_as_it_is():
+    network = {name: torch.from_numpy(array) for name, array in random_weights(8).items()}
+    network["linear1.weight"] = torch.zeros(512, 512)
+    network["linear1.bias"], network["linear2.bias"] = torch.arange(512.0), torch.zeros(2)
+    network["linear2.weight"] = torch.ones(2, 512)
+    network["norm2.weight"], network["norm2.bias"] = torch.zeros(512), torch.ones(512)  # the last Linear sees ones
+    logits = _logits(network, torch.ones(200, 8), 0.25, torch.Generator().manual_seed(0))
+    # the sum of 512 numbers that are 0, or 4/3 three times in four: 512, give or take sqrt(512 / 3) = 13
+    assert logits.mean().item() == pytest.approx(512, abs=4)
+    assert logits[:, 0].std().item() == pytest.approx(13.06, rel=0.2)
+
+
+def test_of_equal_accuracies_the_lower_loss_wins():
+    rows, stop = labelled(64, 6.0, 0), labelled(20, 6.0, 1)
+    recipe = Recipe(learning_rate=1e-3, batch=16, epochs=4)
+    trained = train_layer(rows, stop, recipe=recipe, seed=0, layer=0)
+    assert trained.accuracy == 1.0
+    assert trained.best_epoch == 4, "each epoch is right everywhere, and surer than the last"
+
+
 def test_patience_ends_it_and_the_best_weights_are_kept():
     recipe = Recipe(learning_rate=0.0, batch=64, epochs=30, patience=2)  # nothing changes, so the first is the best
     trained = train_layer(labelled(64, 3.0, 0), labelled(20, 3.0, 1), recipe=recipe, seed=0, layer=0)
@@ -71,6 +124,10 @@ def test_the_papers_recipes_are_those_of_its_table_and_code():
     paper, code = RECIPES["paper"], RECIPES["code"]
     assert (paper.learning_rate, paper.batch, paper.epochs, paper.decay, paper.dropout) == (1e-3, 12, 2, 0.995, 0.1)
     assert (code.learning_rate, code.batch, code.epochs, code.decay, code.dropout) == (1e-4, 8, 2, 0.995, 0.1)
+    assert (paper.warm_up_epochs, code.warm_up_epochs) == (1, 0)
+    assert RECIPES["small"] == Recipe(
+        learning_rate=3e-4, batch=16, epochs=30, weight_decay=0.05, warm_up_epochs=2, patience=6
+    )
 
 
 # --- rows on the disk

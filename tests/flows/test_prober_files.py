@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
 from adaptrag_cli.errors import ConfigError, ModelError, UnknownName
+from adaptrag_cli.models.files import ModelFile
+from adaptrag_cli.models.stamps import partial_fingerprint
 from adaptrag_cli.probing.files import (
     find_prober,
     list_probers,
@@ -21,7 +24,12 @@ from adaptrag_cli.probing.files import (
 from adaptrag_cli.probing.prober import tensor_shapes
 from probers import prober, random_weights
 
-TINY = {"kind": "answer", "model": "tiny", "fingerprint": "sha256:" + "0" * 64}
+
+def model_file(fingerprint: str = "sha256:" + "0" * 64, path: Path = Path("tiny.gguf")) -> ModelFile:
+    return ModelFile(path=path, name="tiny", fingerprint=fingerprint, entry=None, verified=True)
+
+
+TINY = {"kind": "answer", "model": model_file()}
 HEADER = {
     "format": 1,
     "kind": "answer",
@@ -117,7 +125,7 @@ def test_no_prober_at_all(tmp_path, kind, reads, hint):
 def test_another_model_or_quantisation_is_refused_and_both_are_named(tmp_path):
     written(tmp_path, "other", model="other")
     written(tmp_path, "mine")
-    q8 = {**TINY, "fingerprint": "sha256:" + "8" * 64}
+    q8 = {**TINY, "model": model_file("sha256:" + "8" * 64)}
     told = "was trained on tiny (sha256:000000000000...), and tiny (sha256:888888888888...) answers"
     for name in ("mine", ""):
         with pytest.raises(ConfigError) as caught:
@@ -125,6 +133,20 @@ def test_another_model_or_quantisation_is_refused_and_both_are_named(tmp_path):
         assert caught.value.message == f"prober 'mine' {told}"
     with pytest.raises(ConfigError, match=r"prober 'other' was trained on other \(.*\), and tiny \(.*\) answers$"):
         find_prober(tmp_path, "other", **q8)
+
+
+@pytest.mark.parametrize("adapter", ["", "+sha256:a"])
+def test_a_model_that_was_verified_since_is_the_same(tmp_path, adapter):
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(b"weights")
+    written(tmp_path, "mine", model_fingerprint=partial_fingerprint(path) + adapter)
+    same = model_file("sha256:" + "1" * 64 + adapter, path)
+    for name in ("mine", ""):
+        assert find_prober(tmp_path, name, kind="answer", model=same).name == "mine"
+    for other in (model_file("sha256:" + "1" * 64 + "+sha256:b", path), model_file(path=path.with_name("no.gguf"))):
+        path.with_name("no.gguf").write_bytes(b"others")
+        with pytest.raises(ConfigError, match="was trained on tiny"):
+            find_prober(tmp_path, "mine", kind="answer", model=other)
 
 
 def test_another_kind_is_refused(tmp_path):

@@ -9,9 +9,20 @@ import pytest
 from adaptrag_cli.evaluation.probing.assess import Assessment, assess, held_out_accuracy
 from adaptrag_cli.evaluation.probing.measures import auroc_by_question, compared, mean_by_question
 from adaptrag_cli.evaluation.probing.memory import forget_peak_memory, peak_memory
-from adaptrag_cli.evaluation.probing.outcome import Costs, CurvePoint, HeldOut, LayerTraining, Outcome, PartSize
+from adaptrag_cli.evaluation.probing.outcome import (
+    Costs,
+    CurvePoint,
+    HeldOut,
+    LayerTraining,
+    Outcome,
+    PartSize,
+    SetShare,
+)
 from adaptrag_cli.evaluation.statistics import RESAMPLES, paired_test, resampled
 from adaptrag_cli.probing.training import RECIPES
+from adaptrag_cli.report.probe_figures import probe_figures
+from adaptrag_cli.report.probe_tables import sections
+from probers import prober
 
 TEXTS = (
     #  passages, right, u, (retrieve, stop) of layers 8 and 10           sums      said
@@ -26,7 +37,7 @@ TEXTS = (
 
 def outcome_of_six(**facts: object) -> Outcome:
     texts = tuple(
-        HeldOut(question=question, retrieved=way, right=right, balanced=True, uncertainty=u, logits=logits)
+        HeldOut(set="s", question=question, retrieved=way, right=right, balanced=True, uncertainty=u, logits=logits)
         for question, way, right, u, logits in TEXTS
     )
     part = PartSize(rows=6, questions=3)
@@ -135,6 +146,66 @@ def test_the_curve_and_the_layers_are_measured_as_all_is(found: Assessment):
 def test_a_question_of_which_one_text_is_left_gives_no_answer():
     found = assess(outcome_of_six(texts=outcome_of_six().texts[:5], curve=()))
     assert found.answers["always look up"].n == 2
+
+
+def test_a_question_that_two_sets_ask_is_paired_within_each():
+    texts = outcome_of_six().texts
+    other = tuple(msgspec.structs.replace(text, set="t", right=not text.right) for text in texts[:2])
+    found = assess(outcome_of_six(texts=(*texts, *other), curve=()))
+    # always: a and b of three, and nothing of the fourth; were it paired across sets, never would change with it
+    assert (found.answers["always look up"].n, round(4 * found.answers["always look up"].mean)) == (4, 2)
+    assert round(4 * found.answers["never look up"].mean) == 1
+
+
+# --- what is shown of it
+
+
+def test_the_tables_show_these_numbers(found: Assessment):
+    outcome = outcome_of_six(
+        sets=(
+            SetShare(
+                name="s", questions=3, index="i", written=3, right=1, written_with_passages=2, right_with_passages=2
+            ),
+        ),
+        failed=1,
+        failure="the question is too long",
+    )
+    parts = {part.title: part for part in sections(prober(), outcome, found, 3 << 20)}
+    facts = dict(parts["What it is"].table.rows)
+    assert facts["layers"] == "8, 10 of 4" and facts["size"].endswith("3.0 MiB")
+    trained = parts["What it was trained on"]
+    assert trained.table.rows[0] == ("s", 3, "33.3", "100.0")
+    assert trained.notes == ("1 text could not be written; the first: the question is too long.",)
+    told = {row[0]: row[1:] for row in parts["How well it tells right texts from wrong ones"].table.rows}
+    assert told["layer 8"][0].startswith("66.7 ") and told["layer 10"][0].startswith("16.7 ")
+    assert told["all layers"][1].startswith("0.556 ") and told["uncertainty u"][1].startswith("0.778 ")
+    assert told["majority"][1] == "" and told["all layers"][2] != "" == told["majority"][2]
+    answers = {name: share.split()[0] for name, share in parts["What the answers come to"].table.rows}
+    assert answers["the prober"] == "66.7" and answers["uncertainty u"] == "33.3"
+
+
+def test_the_figures_draw_these_numbers(found: Assessment):
+    drawn = {figure.name: figure for figure in probe_figures(outcome_of_six(), found)}
+    by_layer = drawn["accuracy-by-layer"].series[0]
+    assert (by_layer.x, by_layer.y) == ((8.0, 10.0), (pytest.approx(4 / 6), pytest.approx(1 / 6)))
+    right, wrong = drawn["logits-of-two-layers"].series
+    # layer 8 across and 10 up, retrieve less stop
+    assert list(zip(right.x, right.y, strict=True)) == [(-1.0, -1.0), (-1.0, 1.0), (1.0, 1.0)]
+    assert list(zip(wrong.x, wrong.y, strict=True)) == [(2.0, -1.0), (-1.0, -2.0), (3.0, 0.0)]
+    thetas = {row[0]: row[1:] for row in drawn["theta-sweep"].data.rows}
+    assert [cell.split()[0] for cell in thetas["0"]] == ["66.7", "33.3", "66.7"]
+    assert [cell.split()[0] for cell in thetas["-2"]] == ["66.7", "0.0", "33.3"]
+    curve = drawn["learning-curve"].data.rows
+    assert [(row[0], row[1].split()[0], row[3].split()[0]) for row in curve] == [
+        (4, "50.0", "66.7"),
+        (6, "66.7", "66.7"),
+    ]
+    assert [row[0] for row in drawn["number-of-layers"].data.rows] == ["8", "8, 10"]
+    together = drawn["prober-and-answers"].series
+    at = together[0].words.index("theta -2")
+    assert (together[0].x[at], together[0].y[at]) == (pytest.approx(4 / 6), pytest.approx(1 / 3))
+    densities = [(series.panel, series.name) for series in drawn["logit-density"].series]
+    assert densities == [(f"layer {n}", kind) for n in (8, 10) for kind in ("right: stop", "wrong: retrieve")]
 
 
 # --- texts of one question belong together

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from adaptrag_cli.errors import ModelError
+from adaptrag_cli.models.signals import StateMeans
 from adaptrag_cli.probing.decision import decide
 from adaptrag_cli.probing.layers import default_layers
 from adaptrag_cli.probing.prober import forward, parameter_count, tensor_shapes
@@ -72,6 +73,14 @@ def test_a_state_is_normalised_first():
     mean, total, normed = (forward(weights, np.array(s, dtype=np.float32)) for s in ([2, 4], [4, 8], [-1, 1]))
     np.testing.assert_allclose(mean, normed, atol=1e-4)
     np.testing.assert_allclose(total, normed, atol=1e-4)
+
+
+def test_states_are_pooled_as_they_come():
+    pooled = StateMeans({7: 2})
+    assert pooled.means() == {}
+    pooled.add({2: np.array([[1, 3]], dtype=np.float32)}, 0)
+    pooled.add({2: np.array([[9, 9], [3, 5], [9, 9]], dtype=np.float32)}, 1)  # one token of a batch of three
+    assert (pooled.count, pooled.means()) == (2, {7: (2.0, 4.0)})
 
 
 def test_a_network_made_by_hand():

@@ -142,8 +142,9 @@ class _Columns:
     @cached_property
     def pairs(self) -> tuple[tuple[HeldOut, HeldOut], ...]:
         """The two texts of each question that has both."""
-        alone = {text.question: text for text in self.outcome.texts if not text.retrieved}
-        return tuple((alone[t.question], t) for t in self.outcome.texts if t.retrieved and t.question in alone)
+        alone = {(text.set, text.question): text for text in self.outcome.texts if not text.retrieved}
+        read = (text for text in self.outcome.texts if text.retrieved)
+        return tuple((alone[key], text) for text in read if (key := (text.set, text.question)) in alone)
 
     @cached_property
     def first_logits(self) -> Floats:

@@ -20,7 +20,7 @@ import msgspec
 from adaptrag_cli import __version__
 from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.config import Settings
-from adaptrag_cli.errors import ConfigError, MissingCapability, QueryTooLong, RunCancelled
+from adaptrag_cli.errors import ConfigError, LogitsUndefined, MissingCapability, QueryTooLong, RunCancelled
 from adaptrag_cli.evaluation.corpora import corpus_file, open_corpus
 from adaptrag_cli.evaluation.metrics import contains_gold
 from adaptrag_cli.evaluation.own_passages import only_own, rows_by_document
@@ -41,6 +41,7 @@ from adaptrag_cli.evaluation.resume import only_writer
 from adaptrag_cli.events import Event
 from adaptrag_cli.index.build import BuildProgress
 from adaptrag_cli.models.base import LanguageModel
+from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.models.lanes import MAX_EQUAL_LANES
 from adaptrag_cli.probing.layers import default_layers
 from adaptrag_cli.probing.prober import ProberKind
@@ -138,7 +139,7 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
         before = require_free_for_rows(plan.out, resume=resume)
         if before is not None:
             now = _manifest(plan, options, load, before.layer_count, before.indexes)
-            _require_same(plan.out, before, now)
+            _require_same(plan.out, before, now, load.file)
             if now.sets == before.sets and (rows := read_rows(plan.out)).is_whole:
                 return rows
         models = load_models(load, plan.lanes, watcher.note)
@@ -155,7 +156,7 @@ def make_rows(plan: RowPlan, watcher: RowWatcher, *, resume: bool) -> RowData:
             }
             manifest = _manifest(plan, options, load, info.layer_count, fingerprints)
             if before is not None:
-                _require_same(plan.out, before, manifest)
+                _require_same(plan.out, before, manifest, load.file)
             if before is None or before.sets != manifest.sets:
                 write_row_manifest(plan.out, manifest)
             writers = {
@@ -207,12 +208,12 @@ class _Writer:
         self._own = rows_by_document(opened.retriever.store) if opened and has_own else {}
 
     def write(self, question: Question, retrieved: bool, model: LanguageModel) -> Generator[Event, None, _Made]:
-        """Write one row. A question that is too long for the model gives one without states."""
+        """Write one row; where the question is too long, or the model's numbers are none, one that says so."""
         use = Resources(model=model, retriever=only_own(self._retriever, question, self._own), options=self._options)
         writing = self._draft if self._kind == "question" else self._rationale
         try:
             return (yield from writing(question, retrieved, use))
-        except QueryTooLong as error:
+        except (QueryTooLong, LogitsUndefined) as error:
             return self._row(question, retrieved, failure=error.message), {}
 
     def _rationale(self, question: Question, retrieved: bool, use: Resources) -> Generator[Event, None, _Made]:
@@ -374,7 +375,7 @@ def set_info(question_set: QuestionSet) -> SetInfo:
     )
 
 
-def _require_same(out: Path, before: RowManifest, now: RowManifest) -> None:
+def _require_same(out: Path, before: RowManifest, now: RowManifest, file: ModelFile) -> None:
     """Refuse to mix rows of two set-ups; more questions of the same sets, or more sets, are none.
 
     Raises:
@@ -382,6 +383,8 @@ def _require_same(out: Path, before: RowManifest, now: RowManifest) -> None:
     """
     told = {"model_fingerprint": "model", "sets": "questions", "layers": "--layers", "indexes": "index"}
     compared = [name for name in msgspec.structs.asdict(now) if name not in {"created", "adaptrag_version", "source"}]
+    if file.matches(before.model_fingerprint):
+        compared.remove("model_fingerprint")
     for name in compared:
         if getattr(before, name) != getattr(now, name) and not (name in _GROWING and _is_more(before, now)):
             what = told.get(name, name)

@@ -11,7 +11,7 @@ from adaptrag_cli.errors import ModelError
 from adaptrag_cli.events import Record, Scalar
 from adaptrag_cli.probing.training import Recipe
 
-FORMAT = 2
+FORMAT = 3
 
 
 class PartSize(Record, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class SetShare(Record, frozen=True, kw_only=True):
     index: str
     """Fingerprint of its index; empty where nothing was looked up."""
     written: int
-    """Texts without passages."""
+    """Texts without passages; not those that the model could not write."""
     right: int
     written_with_passages: int = 0
     right_with_passages: int = 0
@@ -58,6 +58,7 @@ class CurvePoint(Record, frozen=True, kw_only=True):
 class HeldOut(Record, frozen=True, kw_only=True):
     """A text that was held out."""
 
+    set: str
     question: str
     """Digest of the question."""
     retrieved: bool
@@ -95,6 +96,10 @@ class Outcome(Record, frozen=True, kw_only=True):
     without_states: int
     not_finite: int
     """Texts that were left out for their states."""
+    failed: int = 0
+    """Texts that the model could not write."""
+    failure: str = ""
+    """Why not the first of them."""
     train: PartSize
     stop: PartSize
     held_out: PartSize

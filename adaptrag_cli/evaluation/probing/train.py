@@ -193,6 +193,7 @@ def _outcome(
 ) -> Outcome:
     manifest = data.manifest
     learnt = [*split.train.rows, *split.stop.rows]
+    failures = [row.failure for row in data.rows if row.failure]
     return Outcome(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         adaptrag_version=__version__,
@@ -201,8 +202,10 @@ def _outcome(
         question_digests=tuple(dict.fromkeys(digest for info in manifest.sets for digest in info.digests)),
         settings=manifest.settings,
         sets=_set_shares(data),
-        without_states=split.without_states,
+        without_states=split.without_states - len(failures),
         not_finite=split.not_finite,
+        failed=len(failures),
+        failure=next(iter(failures), ""),
         train=_size(split.train),
         stop=_size(split.stop),
         held_out=_size(split.held_out),
@@ -226,7 +229,7 @@ def _size(part: Part) -> PartSize:
 def _set_shares(data: RowData) -> tuple[SetShare, ...]:
     shares = []
     for info in data.manifest.sets:
-        rows = [row for row in data.rows if row.set == info.name]
+        rows = [row for row in data.rows if row.set == info.name and not row.failure]
         alone, read = ([row.right for row in rows if row.retrieved is way] for way in (False, True))
         shares.append(
             SetShare(
@@ -252,6 +255,7 @@ def _held_out_texts(data: RowData, part: Part, logits: NDArray[np.float32]) -> t
     questions, balanced = question_of(data), set(part.rows)
     return tuple(
         HeldOut(
+            set=data.rows[number].set,
             question=questions[number],
             retrieved=data.rows[number].retrieved,
             right=data.rows[number].right,
