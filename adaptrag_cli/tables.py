@@ -216,7 +216,8 @@ def _print_evidence(run: RunSummary, console: Console) -> None:
 def _print_calls(run: RunSummary, console: Console) -> None:
     rows = call_rows(run)
     if rows:
-        head(console, "model calls, in tokens")
+        which = ", the last of each kind" if run.steps else ""
+        head(console, f"model calls, in tokens{which}")
         table(console, ("call", "prompt", "reused", "written", "ended by"), rows, right=(1, 2, 3))
 
 

@@ -297,6 +297,15 @@ def test_steps_are_a_tree_with_decision_chunks_and_answer():
     ]
 
 
+def test_the_calls_of_steps_are_told_by_their_last():
+    rows = section(told(traces.asked_in_steps()), "model calls, in tokens, the last of each kind")[1:]
+    assert [tuple(row.split()[:2]) for row in rows] == [
+        ("sub_query", "440"),
+        ("intermediate_answer", "434"),
+        ("answer", "450"),
+    ]
+
+
 def test_a_look_up_of_a_step_has_its_query_and_chunks():
     assert section(told(traces.asked_in_steps()), "look-up 1 of 1: the model searches") == [
         "  query  When is quiet time? (what the step asks)",
