@@ -4,7 +4,14 @@ The teacher asks the sub-queries, answers them from documents, and says when it 
 The paper's teacher is a far stronger model; where none is named, the target is its own. Prompts are those of strategy
 `deeprag`, so that what is learned is what it will write, and what was found stays in the history.
 
-Both answers to a sub-query are decoded together: two lanes of one model take each step as one batch.
+Both answers to a sub-query are decoded together where one model without an adapter writes both: its two lanes take each
+step as one batch.
+
+Differs from the paper:
+- Its sub-queries and its answers from documents have prompts of their own; here all lines are the narrative's.
+- Whether it is over is read off the likelier of the two beginnings of the next line, and the first step always is one.
+- That passages do not tell is known by common words (`_TELLS_NOTHING`); the code prunes a phrase that it has asked for.
+- A sub-query of one word ends the path.
 """
 
 from __future__ import annotations

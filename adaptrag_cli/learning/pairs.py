@@ -1,8 +1,9 @@
 """Preference pairs of the chain of calibration: at a sub-query, the decision of the right path against the other one.
 
-Three ways to make them (Table 6): `path` takes the steps of the cheapest right path; `all-nodes` every node of the tree
-below which both a right path exists and one decision is better; `sentence` sets whole continuations up to the end of
-the step against each other, where the others set the two markers; passages in them are read and do not count.
+Three ways to make them (Table 6): `path` takes the steps of the cheapest right path; `all-nodes` every node of a whole
+tree below which a right path exists and one decision is better, whatever a cap has left unexplored; `sentence` sets
+whole continuations up to the end of the step against each other, where the others set the two markers; passages in them
+are read and do not count.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Pair:
 
 
 def make_pairs(tree: Tree, pairs: PairsOf) -> tuple[Pair, ...]:
-    """The pairs of one question; none where nothing was right. All but `path` need a whole tree."""
+    """The pairs of one question; none where nothing was right. `all-nodes` needs a whole tree."""
     best = tree.cheapest
     if best is None:
         return ()
@@ -71,10 +72,20 @@ def _all_nodes(tree: Tree) -> list[Pair]:
         by_letter = {letter: _best_below(tree, node.path + letter) for letter in "DR"}
         if by_letter["D"] == by_letter["R"] or all(is_wrong for is_wrong, _ in by_letter.values()):
             continue
-        letter = min("DR", key=by_letter.__getitem__)
+        letter, other = sorted("DR", key=by_letter.__getitem__)
+        if _may_cost(tree, node.path + other, by_letter[letter][1]):
+            continue
         step = NarrativeStep(sub_query=node.sub_query, retrieve=letter == "R")
         pairs.append(_pair(tree.question, node.steps, step, None))
     return pairs
+
+
+def _may_cost(tree: Tree, path: str, retrievals: int) -> bool:
+    """Whether what was not explored below a path may still be right with so few look-ups."""
+    return any(
+        node.outcome == "open" and node.retrievals <= retrievals and node.path.startswith(path)
+        for node in tree.nodes.values()
+    )
 
 
 def _best_below(tree: Tree, path: str) -> tuple[bool, int]:

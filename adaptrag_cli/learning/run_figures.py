@@ -31,6 +31,8 @@ class RunFigures(Record, frozen=True, kw_only=True):
     """By outcome, of all trees."""
     cut: int
     """Trees whose search was ended by the cap on expansions before anything was right."""
+    partial: int
+    """Solved trees that were to be explored whole, and whose search the cap has ended."""
     repeated: int
     """Nodes that were finished because they asked the same again."""
     used_up: int
@@ -58,6 +60,7 @@ def run_figures(manifest: SynthesisManifest, explored: Sequence[Explored]) -> Ru
         calls=dict(calls),
         nodes=dict(Counter(node.outcome for node in nodes)),
         cut=sum(each.tree.is_cut and not each.tree.right for each in explored),
+        partial=sum(each.tree.is_cut and bool(each.tree.right) for each in explored),
         repeated=endings["repeated"],
         used_up=endings["steps_used_up"],
         seconds=sum(each.seconds for each in explored),

@@ -415,10 +415,10 @@ def _data(
     trajectories = read_trajectories(plan.run / TRAJECTORIES)
     if plan.stage == "imitation":
         return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective), None
-    if plan.pairs != "path" and not manifest.whole:
+    if plan.pairs == "all-nodes" and not manifest.whole:
         raise ConfigError(
             f"--pairs {plan.pairs} needs whole trees, and those of {plan.run} end at their first right path",
-            "synthesize with --whole, or take --pairs path",
+            "synthesize with --whole, or take --pairs path or sentence",
         )
     trees = [each.tree for each in explored]
     return calibration_data(trees, trajectories, tokens, seed=plan.seed, pairs=plan.pairs), None

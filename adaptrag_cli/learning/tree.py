@@ -175,7 +175,10 @@ def _expand(
         tree.calls.sub_queries += 1
         sub_query = narrator.sub_query(tree.question, node.steps)
     if not sub_query or _is_repeated(sub_query, node.steps):
-        node.ending = "repeated" if sub_query else "told" if len(node.steps) < limits.max_steps else "steps_used_up"
+        if sub_query:
+            node.ending = "repeated"
+        else:
+            node.ending = "told" if len(node.steps) < limits.max_steps else "steps_used_up"
         tree.calls.finals += 1
         node.final = narrator.final(tree.question, node.steps)
         node.outcome = "right" if is_right(node.final) else "wrong"

@@ -56,7 +56,7 @@ def _paths(found: RunFigures) -> Figure:
 
 
 def _losses(stage: str, points: Sequence[LossPoint]) -> Figure:
-    name, source = f"losses-{stage}", "DeepRAG Fig. 3" if stage == "grpo" else "training curve"
+    name, source = f"losses-{stage}", "training curve"
     what = "mean reward, negative" if stage == "grpo" else "loss"
     title = f"The {what} of stage {stage}"
     steps = [(point.step, point.loss) for point in points if point.loss is not None]

@@ -65,6 +65,11 @@ def _exploration_notes(manifest: SynthesisManifest, figures: RunFigures) -> list
         notes.insert(0, f"{figures.explored} of {figures.asked} questions were explored; go on with --resume")
     if figures.cut:
         notes.append(f"{figures.cut} trees reached the cap of {manifest.max_expansions} expansions unsolved")
+    if figures.partial:
+        notes.append(
+            f"{figures.partial} solved trees reached that cap of {manifest.max_expansions} before all was explored: "
+            f"their {manifest.paths} path is that of what was"
+        )
     if figures.repeated:
         notes.append(f"{figures.repeated} nodes asked the same again and were finished there")
     if figures.used_up:

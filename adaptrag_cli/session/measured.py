@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 _CALIBRATED = "calibrated on"
 """How the origin of a value begins that the user's own calibration gave."""
 _MEASURED = "measured for this model"
+_TAUGHT = "deeprag"
+"""The strategy whose form adapters are trained to."""
 _FORM = ("mode", "smoothing", "difference")
 """Options that decide what a trigger is held against."""
 
 
 def measured_settings(
-    strategy: Strategy, origins: Mapping[str, str], calibrated: Calibrated | None, shipped: Calibration | None
+    strategy: Strategy,
+    origins: Mapping[str, str],
+    file: ModelFile,
+    calibrated: Calibrated | None,
+    shipped: Calibration | None,
 ) -> tuple[Setting, ...]:
     """Values that stand in for the strategy's own defaults with this model."""
-    found = (_threshold(calibrated, shipped), _trigger(strategy, origins, shipped))
+    found = (_threshold(calibrated, shipped), _trigger(strategy, origins, shipped), _examples(strategy, file))
     return tuple(setting for setting in found if setting is not None)
 
 
@@ -55,6 +61,13 @@ def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Se
     if shipped is not None:
         return Setting(name="threshold", value=shipped.threshold, origin=_MEASURED)
     return None
+
+
+def _examples(strategy: Strategy, file: ModelFile) -> Setting | None:
+    """An adapter of `adaptrag deeprag train` has learned the form without worked examples, and is asked without."""
+    if strategy.name != _TAUGHT or file.adapter is None or not file.adapter.stage:
+        return None
+    return Setting(name="examples", value=0, origin=f"adapter {file.adapter.name} was trained without")
 
 
 def _trigger(strategy: Strategy, origins: Mapping[str, str], shipped: Calibration | None) -> Setting | None:

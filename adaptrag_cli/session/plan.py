@@ -105,7 +105,7 @@ def plan_session(settings: Settings) -> Plan:
     file = _answer_model(settings, models_dir)
     shipped = file.entry.calibration if file.entry is not None and file.adapter is None else None
     calibrated, calibration_warnings = find_calibration(models_dir, file)
-    measured = measured_settings(strategy, settings.origins, calibrated, shipped)
+    measured = measured_settings(strategy, settings.origins, file, calibrated, shipped)
     options, rows = resolve_options(strategy, settings.ask, settings.origins, measured=measured)
     reranks = "reranker" in strategy.uses or ("ais" in strategy.uses and options.ais == "rerank")
     if file.adapter is not None:

@@ -2,8 +2,9 @@
 
 WH-words, conjunctions and auxiliaries are listed. A verb is an auxiliary, one of the verbs that questions often have,
 or a lower-case word in -ed or -ing. A noun is any other content word but numbers, adverbs in -ly, and adjectives by
-list or ending; each word of a name counts. So counts of nouns and verbs are rough: good for comparing sets of
-questions, and not for one question. English only.
+list or ending; each word of a name counts. Conjunctions are all that join clauses or names (the paper: and, or), each
+word by itself. So counts of nouns and verbs are rough: good for comparing sets of questions, and not for one question.
+English only.
 """
 
 from __future__ import annotations

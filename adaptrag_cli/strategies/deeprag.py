@@ -8,8 +8,9 @@ Algorithm (Guan et al., 2025, sections 3.2 and 4; METHODS 9.1, 9.2), with a hist
 After 6 steps (`--max-steps`) the answer is asked for by "So the final answer is:". It also is where the next line is
 empty or none of the two, and where it asks again what an earlier step has asked. Only the first line, where it is none
 of the two, is written again behind "Follow up:": small untrained models begin with the search.
-S steps, R of which look up, cost S sub-queries, S decisions, S answers and one last line: 3S+1 calls, and R searches. A
-decision writes nothing: it evaluates the line that was just written, and the answer's call finds that in the KV cache.
+S steps, R of which look up, cost S sub-queries, S decisions, S answers and one last line: 3S+1 calls (one more where
+the first line is written again) and R searches. A decision writes nothing: it evaluates the line that was just written,
+and the answer's call finds that in the KV cache.
 
 `--sources memory` is the paper's parametric-only form, which never looks up; with `--sources documents` every step
 does. Neither decides: 2S+1 calls. `iterdrag` (Yue et al., 2024; METHODS 12b) is the latter with at most 5 steps.

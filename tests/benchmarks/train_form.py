@@ -19,9 +19,9 @@ import msgspec
 from adaptrag_cli import prompts
 from adaptrag_cli.learning.examples import example_of
 from adaptrag_cli.learning.fitting import Fitting, LossPoint, Recipe
-from adaptrag_cli.learning.grpo import GroupLoss, Task, form_reward
+from adaptrag_cli.learning.grpo import GroupLoss, Task
 from adaptrag_cli.learning.lora import LoraShape, add_lora, load_base
-from adaptrag_cli.learning.rollouts import Limits
+from adaptrag_cli.learning.rollouts import Limits, Rollout
 from adaptrag_cli.learning.stages import imitation_loss
 from adaptrag_cli.learning.trajectories import make_trajectory
 from adaptrag_cli.models.vocabulary import open_tokens
@@ -50,6 +50,11 @@ ASKED = (
 )
 SHOWING = Recipe(learning_rate=1e-3, epochs=1, accumulation=2, patience=0)
 REWARDING = Recipe(learning_rate=3e-4, epochs=1, accumulation=1, patience=0, weight_decay=0.0)
+
+
+def form_reward(_task: Task, rollout: Rollout) -> float:
+    """1 for a narrative in form, whatever it says."""
+    return float(rollout.is_well_formed)
 
 
 def main() -> None:

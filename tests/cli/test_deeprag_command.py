@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from adaptrag_cli.cli.app import app
 from adaptrag_cli.index.store import Freshness
-from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, read_run
+from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, Explored, SynthesisLog, read_run
 from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.base import LabelScores, Prompt
 from adaptrag_cli.models.catalogue import find_entry
@@ -147,6 +149,34 @@ def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
         refused = synthesize(world, "--resume", *words)
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert f"run was begun with other {what} (give what it was begun with" in refused.stderr
+
+
+@pytest.mark.parametrize(("paths", "learned"), [("cheapest", "D"), ("most", "R")])
+def test_which_right_path_is_learned(world: World, monkeypatch: pytest.MonkeyPatch, paths: str, learned: str):
+    monkeypatch.setattr("adaptrag_cli.learning.synthesis.exact_match", lambda answer, golds: True)
+    assert synthesize(world, "--limit", "1", "--paths", paths).exit_code == 0
+    (found,) = read_trajectories(Path("run") / TRAJECTORIES)
+    assert found.path == learned
+    assert read_run(Path("run")).whole is (paths != "cheapest")
+
+
+def test_ctrl_c_keeps_the_trees_that_are_there(world: World, monkeypatch: pytest.MonkeyPatch):
+    append = SynthesisLog.append
+
+    def interrupted(log: SynthesisLog, explored: Explored) -> None:
+        append(log, explored)
+        if len(log.explored) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SynthesisLog, "append", interrupted)
+        stopped = synthesize(world)
+    assert stopped.exit_code == 130, stopped.output
+    assert "go on with the same command and --resume" in stopped.stderr
+    assert all(model.is_closed for model in world.models)
+    assert len((Path("run") / TREES).read_bytes().splitlines()) == 2
+    assert synthesize(world, "--resume").exit_code == 0
+    assert len((Path("run") / TREES).read_bytes().splitlines()) == 6
 
 
 def test_nothing_solved_is_told_and_fails(world: World):

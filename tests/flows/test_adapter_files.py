@@ -194,6 +194,27 @@ def test_model_and_adapter_are_a_model_of_its_own(models: Path, base: str) -> No
     assert fitting_models(file.adapter, models) == (MODEL,)
 
 
+@pytest.mark.parametrize(
+    ("adapter", "strategy", "typed", "examples", "origin"),
+    [
+        ("mine", "deeprag", None, 0, "adapter mine was trained without"),
+        ("mine", "deeprag", 3, 3, "--examples"),
+        ("mine", "iterdrag", None, 6, "default of iterdrag"),
+        ("tool", "deeprag", None, 6, "default of deeprag"),
+        (None, "deeprag", None, 6, "default of deeprag"),
+    ],
+)
+def test_what_was_trained_without_examples_is_asked_without(
+    models: Path, base: str, adapter: str | None, strategy: str, typed: int | None, examples: int, origin: str
+) -> None:
+    tell(models, "mine", base)
+    put(models, "tool", **OF_ANOTHER_TOOL)
+    flags = {"models.answer": MODEL, "models.dir": models, "models.adapter": adapter, "ask.strategy": strategy}
+    plan = plan_session(load_settings(flags={**flags, "ask.examples": typed}))
+    (row,) = [row for row in plan.rows if row.name == "examples"]
+    assert (plan.options.examples, row.value, row.origin) == (examples, examples, origin)
+
+
 def test_an_adapter_of_another_file_is_refused_and_both_are_named(models: Path, base: str) -> None:
     put(models, "other", adaptrag__base__name="other-model", adaptrag__base__fingerprint="sha256:" + "ab" * 32)
     with pytest.raises(ModelError) as caught:

@@ -12,7 +12,7 @@ import torch
 
 from adaptrag_cli.learning import grpo
 from adaptrag_cli.learning.fitting import Fitting, Recipe
-from adaptrag_cli.learning.grpo import GroupLoss, Task, form_reward, own_logprobs, paper_reward, rollout_loss
+from adaptrag_cli.learning.grpo import GroupLoss, Task, own_logprobs, paper_reward, rollout_loss
 from adaptrag_cli.learning.lora import trainable
 from adaptrag_cli.learning.losses import group_advantages
 from adaptrag_cli.learning.rollouts import Limits, Rollout, search_among, write_group
@@ -120,7 +120,6 @@ def test_a_narrative_in_form_is_nothing_but_a_narrative(text: str, is_well_forme
     rollout = Rollout(prompt=(1,), token_ids=(), is_own=(), text=text, own_text=text, searches=0)
     task = Task(question="q", golds=("Me",))
     assert rollout.is_well_formed is is_well_formed
-    assert form_reward(task, rollout) == float(is_well_formed)
     assert paper_reward(task, rollout) == float(text.strip().endswith(" me"))
 
 

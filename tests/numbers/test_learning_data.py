@@ -11,7 +11,7 @@ from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.learning.examples import preference_of
 from adaptrag_cli.learning.pairs import make_pairs
 from adaptrag_cli.learning.trajectories import answer_only, make_trajectory, read_trajectories, write_trajectories
-from adaptrag_cli.learning.tree import Answers, explore
+from adaptrag_cli.learning.tree import Answers, Limits, explore
 from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep, render
 from tiny_learner import FIRST_BYTE, ByteTokens
 
@@ -101,7 +101,7 @@ def test_pairs_prefer_the_decisions_of_the_cheapest_right_path():
 
 
 def test_pairs_of_whole_sentences():
-    tree = explore("q", TwoSteps(), {"DR"}.__contains__, whole=True)
+    tree = explore("q", TwoSteps(), {"DR"}.__contains__)
     second = make_pairs(tree, "sentence")[1]
     searched = "Let's search the question in Wikipedia.\nContext:\n[1] p\nIntermediate answer: a fact"
     assert (second.preferred, second.rejected) == (searched, "Intermediate answer: a guess")
@@ -127,6 +127,15 @@ def test_pairs_of_all_nodes():
         (2, True),
         (2, False),
     ]
+
+
+def test_a_node_that_a_cap_left_undecided_gives_no_pair():
+    """The cap comes behind root, D, DD and DR: R is open, and may be right at no greater cost. D is decided."""
+    limits = Limits(max_steps=2, max_expansions=4)
+    tree = explore("q", TwoSteps(), {"DR", "RD", "RR"}.__contains__, whole=True, limits=limits)
+    assert tree.is_cut and [node.path for node in tree.right] == ["DR"]
+    (pair,) = make_pairs(tree, "all-nodes")
+    assert (pair.prefix.count("Follow up"), pair.prefers_retrieval) == (2, True)
 
 
 @pytest.mark.parametrize("pairs", ["path", "all-nodes", "sentence"])

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from adaptrag_cli.learning import stages
+from adaptrag_cli.learning.examples import preference_of
 from adaptrag_cli.learning.losses import (
     IGNORED,
     calibration_losses,
@@ -18,6 +20,9 @@ from adaptrag_cli.learning.losses import (
     process_cost,
     token_cross_entropy,
 )
+from adaptrag_cli.learning.pairs import Pair
+from adaptrag_cli.stepwise.narrative import INTERMEDIATE_ANSWER, SEARCH
+from tiny_learner import ByteTokens
 
 
 def test_cross_entropy_counts_learned_tokens_alone():
@@ -40,6 +45,14 @@ def test_calibration_loss(margin: float, loss: float):
     zero = torch.zeros(1)
     tensor = calibration_losses(torch.tensor([margin - 1]), torch.tensor([-2.0]), zero - 1, zero - 2)
     assert tensor.item() == pytest.approx(loss, abs=1e-6)
+
+
+def test_the_loss_of_a_pair_holds_each_continuation_against_its_own_reference(monkeypatch: pytest.MonkeyPatch):
+    """0.4 * ((-1 + 1.5) - (-2 + 1)) = 0.6, and -log sigmoid 0.6 = 0.437488; the other way round it were 1.037488."""
+    monkeypatch.setattr(stages, "fork_logprobs", lambda *_: (torch.tensor(-1.0), torch.tensor(-2.0)))
+    pair = Pair(question="q", prefix="Follow up: who?\n", preferred=SEARCH, rejected=INTERMEDIATE_ANSWER)
+    item = stages.Calibrated(preference=preference_of(pair, ByteTokens()), reference=(-1.5, -1.0))
+    assert stages.calibration_loss(None, item, beta=0.4).item() == pytest.approx(0.437488, abs=1e-6)
 
 
 def test_calibration_loss_of_extreme_margins_is_a_number():

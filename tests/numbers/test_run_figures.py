@@ -49,7 +49,13 @@ def test_a_tree_that_the_cap_ends_is_counted():
     capped = explored("a", "never")
     tree = explore("a", Scripted(), "never".__eq__, limits=Limits(max_steps=2, max_expansions=2))
     figures = run_figures(manifest("a"), [type(capped)(**{**vars(capped), "tree": tree})])
-    assert (figures.solved, figures.cut, figures.steps) == (0, 1, {})
+    assert (figures.solved, figures.cut, figures.partial, figures.steps) == (0, 1, 0, {})
+    limits = Limits(max_steps=2, max_expansions=4)
+    tree = explore("a", Scripted(), "DR".__eq__, limits=limits, whole=True)
+    figures = run_figures(manifest("a", paths="most"), [replace(capped, tree=tree)])
+    assert (figures.solved, figures.cut, figures.partial) == (1, 0, 1)
+    notes = [note for each in exploration_sections(manifest("a", paths="most"), figures) for note in each.notes]
+    assert any("1 solved trees reached" in note and "their most path is that of what was" in note for note in notes)
 
 
 def test_branches_tell_answers_endings_and_the_chosen_path():

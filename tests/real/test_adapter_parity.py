@@ -19,23 +19,23 @@ from adaptrag_cli.models.vocabulary import open_tokens
 
 pytestmark = pytest.mark.small_model
 
-TINY_LLM = "smollm2-135m-instruct"
+LLAMA, QWEN = "smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct"
 SHAPE = LoraShape(rank=4, alpha=8)
 QUESTION = "Who wrote Hamlet? <|im_end|> And when?"
 WRITTEN = "Follow up: Who wrote Hamlet?\nIntermediate answer: Shakespeare\nSo the final answer is: about 1600"
 FACTS = AdapterFacts(
-    name="random", base=TINY_LLM, base_fingerprint="sha256:x", alpha=8.0, stage="imitation", created="now", report={}
+    name="random", base="base", base_fingerprint="sha256:x", alpha=8.0, stage="imitation", created="now", report={}
 )
 
 
-@pytest.fixture(scope="module")
-def path(models_dir: Path) -> Path:
+@pytest.fixture(scope="module", params=[LLAMA, QWEN])
+def path(models_dir: Path, request: pytest.FixtureRequest) -> Path:
     from adaptrag_cli.models.download import ensure_models
     from adaptrag_cli.models.files import locate_model
 
     with filelock.FileLock(models_dir / ".tests.lock"):
-        ensure_models([TINY_LLM], models_dir)
-    return locate_model(TINY_LLM, models_dir).path
+        ensure_models([request.param], models_dir)
+    return locate_model(request.param, models_dir).path
 
 
 def random_weights(model) -> LoraWeights:
@@ -127,26 +127,30 @@ def test_an_adapter_says_in_llama_what_it_says_in_torch(
     """llama.cpp rounds what flows between layers, each CPU in its own way: the base itself differs by 0.08 nats.
 
     So do the largest differences, of single unlikely tokens: they are told, and means and the shape of the change are
-    held to. The rows of q and k are permuted: without that the same adapter says something else.
+    held to. A Llama model's rows of q and k are permuted: without that the same adapter says something else.
     """
     with trained.disable_adapter():
         base = logprobs_in_torch(trained, token_ids)
     changed = logprobs_in_torch(trained, token_ids)
     base_in_llama = logprobs_in_llama(path, token_ids, None)
     changed_in_llama = logprobs_in_llama(path, token_ids, adapter)
+    of_base, of_adapter, by = (
+        np.abs(each) for each in (base_in_llama - base, changed_in_llama - changed, changed - base)
+    )
+    for name, each in (("base", of_base), ("adapter", of_adapter), ("its change", by)):
+        print(f"{name}: max {each.max():.3f}, mean {each.mean():.3f} nats")
+    alike = np.corrcoef(changed_in_llama - base_in_llama, changed - base)[0, 1]
+    print(f"correlation of the changes: {alike:.4f}")
+    assert of_adapter.mean() < 2 * of_base.mean() < by.mean()
+    assert alike > 0.9
+    if not layout.orders:
+        return
+    assert len(layout.orders) == 60, "q and k of 30 layers"
     as_they_are = tmp_path / "not-permuted.gguf"
     write_adapter(as_they_are, replace(layout, orders={}), random_weights(trained), FACTS)
     otherwise = logprobs_in_llama(path, token_ids, as_they_are)
-    of_base, of_adapter = np.abs(base_in_llama - base), np.abs(changed_in_llama - changed)
-    of_other, by = np.abs(otherwise - changed), np.abs(changed - base)
-    for name, each in (("base", of_base), ("adapter", of_adapter), ("not permuted", of_other), ("its change", by)):
-        print(f"{name}: max {each.max():.3f}, mean {each.mean():.3f} nats")
-    alike, unlike = (np.corrcoef(each - base_in_llama, changed - base)[0, 1] for each in (changed_in_llama, otherwise))
-    print(f"correlation of the changes: {alike:.4f}, not permuted {unlike:.4f}")
-    assert len(layout.orders) == 60, "q and k of 30 layers"
-    assert of_adapter.mean() < 2 * of_base.mean() < by.mean()
-    assert of_adapter.mean() < 0.7 * of_other.mean()
-    assert alike > max(0.9, unlike)
+    assert of_adapter.mean() < 0.7 * np.abs(otherwise - changed).mean()
+    assert alike > np.corrcoef(otherwise - base_in_llama, changed - base)[0, 1]
 
 
 def test_an_adapter_is_read_back_as_it_was(adapter: Path, layout: Layout, trained):
