@@ -194,7 +194,7 @@ def _print(plan: TrainingPlan, path: Path, report: TrainingReport, *, as_json: b
         say(f"warning: {missed} than before: the adapter may do harm")
     say(printable(f"wrote {path}"))
     model = plan.base.name if plan.base.entry is not None else str(plan.base.path)
-    asked = ["--strategy", "deeprag", "--examples", "0", "--model", model, "--adapter", report.adapter]
+    asked = ["--strategy", "deeprag", "--model", model, "--adapter", report.adapter]
     say(printable(f'ask with it: {shlex.join(["adaptrag", "ask", *asked])} "..."'))
     if report.training == "imitation":
         further = ["adaptrag", "deeprag", "train", str(plan.run), "--stage", "calibration"]

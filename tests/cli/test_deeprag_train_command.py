@@ -46,7 +46,7 @@ def test_it_says_what_came_of_it_and_what_to_do_next(base: Path):
     assert "5 trajectories to learn from, 3 held out; 6 held-out decisions" in done.stderr
     assert "held-out loss" in done.stderr
     assert f"wrote {base.parent / 'adapters' / 'run-imitation.gguf'}" in done.stderr
-    assert f"adaptrag ask --strategy deeprag --examples 0 --model {base} --adapter run-imitation" in done.stderr
+    assert f"adaptrag ask --strategy deeprag --model {base} --adapter run-imitation" in done.stderr
     assert "or go on with: adaptrag deeprag train run --stage calibration" in done.stderr
 
     done = train(base, "--stage", "imitation", "--epochs", "1", "--rank", "2", "--resume")
