@@ -20,6 +20,8 @@ from adaptrag_cli.models.vocabulary import open_tokens
 pytestmark = pytest.mark.small_model
 
 LLAMA, QWEN = "smollm2-135m-instruct", "qwen2.5-coder-0.5b-instruct"
+_STRENGTH = {"llama": 0.06, "qwen2": 0.03}
+"""How far from 0 the numbers of B lie."""
 SHAPE = LoraShape(rank=4, alpha=8)
 QUESTION = "Who wrote Hamlet? <|im_end|> And when?"
 WRITTEN = "Follow up: Who wrote Hamlet?\nIntermediate answer: Shakespeare\nSo the final answer is: about 1600"
@@ -38,15 +40,15 @@ def path(models_dir: Path, request: pytest.FixtureRequest) -> Path:
     return locate_model(request.param, models_dir).path
 
 
-def random_weights(model) -> LoraWeights:
-    """A change that is large enough to change what is likely."""
+def random_weights(model, layout: Layout) -> LoraWeights:
+    """A change of about a nat, as large as a training's."""
     from adaptrag_cli.learning.lora import lora_weights
 
     random = np.random.default_rng(0)
     return {
         name: LoraPair(
             a=random.normal(0, pair.a.shape[1] ** -0.5, pair.a.shape).astype(np.float32),
-            b=random.normal(0, 0.06, pair.b.shape).astype(np.float32),
+            b=random.normal(0, _STRENGTH[layout.architecture], pair.b.shape).astype(np.float32),
         )
         for name, pair in lora_weights(model).items()
     }
@@ -92,21 +94,25 @@ def token_ids(path: Path) -> tuple[int, ...]:
 
 
 @pytest.fixture(scope="module")
-def trained(path: Path):
-    model = add_lora(load_base(path), SHAPE, seed=0)
-    set_lora_weights(model, random_weights(model))
-    return model
+def learner(path: Path):
+    return add_lora(load_base(path), SHAPE, seed=0)
 
 
 @pytest.fixture(scope="module")
-def layout(path: Path, trained) -> Layout:
-    return read_layout(path, trained)
+def layout(path: Path, learner) -> Layout:
+    return read_layout(path, learner)
+
+
+@pytest.fixture(scope="module")
+def trained(learner, layout: Layout):
+    set_lora_weights(learner, random_weights(learner, layout))
+    return learner
 
 
 @pytest.fixture(scope="module")
 def adapter(layout: Layout, trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("adapters") / "random.gguf"
-    write_adapter(file, layout, random_weights(trained), FACTS)
+    write_adapter(file, layout, random_weights(trained, layout), FACTS)
     return file
 
 
@@ -147,7 +153,7 @@ def test_an_adapter_says_in_llama_what_it_says_in_torch(
         return
     assert len(layout.orders) == 60, "q and k of 30 layers"
     as_they_are = tmp_path / "not-permuted.gguf"
-    write_adapter(as_they_are, replace(layout, orders={}), random_weights(trained), FACTS)
+    write_adapter(as_they_are, replace(layout, orders={}), random_weights(trained, layout), FACTS)
     otherwise = logprobs_in_llama(path, token_ids, as_they_are)
     assert of_adapter.mean() < 0.7 * np.abs(otherwise - changed).mean()
     assert alike > np.corrcoef(otherwise - base_in_llama, changed - base)[0, 1]
@@ -155,7 +161,7 @@ def test_an_adapter_says_in_llama_what_it_says_in_torch(
 
 def test_an_adapter_is_read_back_as_it_was(adapter: Path, layout: Layout, trained):
     again = read_weights(adapter, layout)
-    for name, pair in random_weights(trained).items():
+    for name, pair in random_weights(trained, layout).items():
         assert np.array_equal(again[name].a, pair.a)
         assert np.array_equal(again[name].b, pair.b)
     assert [file.name for file in adapter.parent.iterdir()] == ["random.gguf"]
