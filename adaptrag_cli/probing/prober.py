@@ -92,8 +92,8 @@ class Prober(ProberInfo):
         return retrieve, stop
 
 
-def forward(weights: LayerWeights, states: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Logits (..., 2) of states (..., width)."""
+def forward(weights: LayerWeights, states: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Logits (..., 2) of states (..., width), in the precision of the states."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = states
         for number in range(3):
@@ -105,14 +105,14 @@ def forward(weights: LayerWeights, states: NDArray[np.float32]) -> NDArray[np.fl
 
 
 def _layer_norm(
-    values: NDArray[np.float32], weight: NDArray[np.float32], bias: NDArray[np.float32]
-) -> NDArray[np.float32]:
+    values: NDArray[np.floating], weight: NDArray[np.float32], bias: NDArray[np.float32]
+) -> NDArray[np.floating]:
     centred = values - values.mean(axis=-1, keepdims=True)
     variance = np.square(centred).mean(axis=-1, keepdims=True)
-    normed: NDArray[np.float32] = centred / np.sqrt(variance + np.float32(EPS)) * weight + bias
+    normed: NDArray[np.floating] = centred / np.sqrt(variance + np.float32(EPS)) * weight + bias
     return normed
 
 
-def _silu(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    activated: NDArray[np.float32] = values / (1 + np.exp(-values))
+def _silu(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    activated: NDArray[np.floating] = values / (1 + np.exp(-values))
     return activated

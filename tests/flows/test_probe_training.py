@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from adaptrag_cli.calibration import question_digest
 from adaptrag_cli.errors import ConfigError, ModelError, RunCancelled
 from adaptrag_cli.evaluation.probing.assess import assess
 from adaptrag_cli.evaluation.probing.outcome import Outcome, outcome_of
@@ -190,6 +191,18 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path):
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Prober, Outcome]:
     made = train_prober(write_rows(tmp_path_factory.mktemp("rows"), 80, shift=3.0), recipe=QUICK, seed=0)
     return made, outcome_of(made.report, "made")
+
+
+def test_what_is_said_of_held_out_texts_is_rounded_from_double_precision(tmp_path: Path):
+    data = write_rows(tmp_path, 40, shift=1.0)
+    made = train_prober(data, recipe=QUICK, seed=0)
+    states = {
+        (question_digest(row.question_id), row.retrieved): s for row, s in zip(data.rows, data.states, strict=True)
+    }
+    for text in outcome_of(made.report, "made").texts:
+        for at, (weights, logits) in enumerate(zip(made.layers.values(), text.logits, strict=True)):
+            said = forward(weights, states[text.question, text.retrieved][at].astype(np.float64)).astype(np.float32)
+            assert logits == tuple(round(float(value), 5) for value in said)
 
 
 def test_a_prober_is_made_with_all_that_is_to_be_told_of_it(trained: tuple[Prober, Outcome], tmp_path: Path):

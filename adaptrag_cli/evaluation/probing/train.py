@@ -30,7 +30,7 @@ from adaptrag_cli.evaluation.probing.outcome import (
 from adaptrag_cli.evaluation.probing.rows import RowData
 from adaptrag_cli.evaluation.probing.split import Part, Split, curve_subsets, question_of, split_rows
 from adaptrag_cli.evaluation.resume import only_writer
-from adaptrag_cli.probing.prober import Prober, forward
+from adaptrag_cli.probing.prober import LayerWeights, Prober, forward
 from adaptrag_cli.probing.training import LabelledStates, Recipe, train_layer
 
 NETWORKS = "networks"
@@ -62,7 +62,7 @@ def train_prober(
         curve = [trainer.curve_point(rows) for rows in subsets[:-1]]
     manifest = data.manifest
     layers = {layer: weights for layer, (weights, _) in zip(manifest.layers, trained, strict=True)}
-    logits = np.stack([forward(weights, trainer.held_out[at]) for at, weights in enumerate(layers.values())], axis=1)
+    logits = np.stack([_said(weights, trainer.held_out[at]) for at, weights in enumerate(layers.values())], axis=1)
     curve.append(_point(len(split.train.rows), logits))
     outcome = _outcome(data, split, recipe, [training for _, training in trained], curve, logits, trainer.costs())
     return Prober(
@@ -102,7 +102,7 @@ class _Trainer:
     def curve_point(self, rows: Sequence[int]) -> CurvePoint:
         """What all layers say of what was held out when they are trained on these rows; no weights are kept."""
         made = [
-            self._train(at, rows, lambda weights, states: {_HELD_OUT: forward(weights, states)}, _HELD_OUT)
+            self._train(at, rows, lambda weights, states: {_HELD_OUT: _said(weights, states)}, _HELD_OUT)
             for at in range(len(self.data.manifest.layers))
         ]
         return _point(len(rows), np.stack([arrays[_HELD_OUT] for arrays, _ in made], axis=1))
@@ -157,6 +157,14 @@ class _Trainer:
             states=np.ascontiguousarray(self.data.states[list(rows), at]),
             labels=np.asarray([self.data.rows[number].right for number in rows], dtype=np.int64),
         )
+
+
+def _said(weights: LayerWeights, held_out: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Logits (texts, 2) of states (texts, width).
+
+    In double precision: the order of sums, which follows from the number of cores, changes no decimal that is kept.
+    """
+    return forward(weights, held_out.astype(np.float64)).astype(np.float32)
 
 
 def _point(rows: int, logits: NDArray[np.float32]) -> CurvePoint:
