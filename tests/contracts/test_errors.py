@@ -25,6 +25,7 @@ CODES = {
     "ModelError": 4,
     "ModelNotFound": 4,
     "DownloadError": 4,
+    "LogitsUndefined": 4,
     "MissingCapability": 4,
     "RunCancelled": 130,
 }
