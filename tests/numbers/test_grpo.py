@@ -155,6 +155,24 @@ def test_passages_are_found_by_their_words():
     assert search_among(())("clock") == ()
 
 
+def test_each_token_is_drawn_after_all_that_stands_before_it():
+    """As good as without temperature, so that a pass over the whole text without a cache must name the same tokens."""
+    model = tiny_model()
+    with torch.no_grad():
+        model.get_base_model().lm_head.weight.mul_(50)
+        for layer in model.get_base_model().model.layers:
+            layer.self_attn.o_proj.weight.mul_(50)  # what is attended to decides, not the last token alone
+    limits = Limits(max_tokens=24, temperature=1e-3)
+    first, second = write_group(model, ByteTokens(), "question", lambda _: (), group=2, limits=limits, seed=0)
+    assert first == second
+    whole = [*first.prompt, *first.token_ids]
+    with torch.no_grad():
+        likeliest = model(input_ids=torch.tensor([whole]), use_cache=False).logits[0].argmax(dim=-1).tolist()
+        alone = [model(input_ids=torch.tensor([[token]])).logits[0, -1].argmax().item() for token in whole]
+    at = slice(len(first.prompt) - 1, -1)
+    assert likeliest[at] == list(first.token_ids) != alone[at]
+
+
 def drawn_loss(model, reward, *, group: int = 4) -> GroupLoss:
     limits = Limits(max_tokens=3)
     return GroupLoss(model, ByteTokens(), lambda _: (), seed=0, reward=reward, group=group, limits=limits)
@@ -196,6 +214,38 @@ def test_the_loss_of_a_group_has_the_gradient_of_the_mean_of_its_narratives(monk
     torch.stack(losses).mean().backward()
     expected = gradients(model)
     assert any(each.any() for each in expected)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
+
+
+def test_kl_is_measured_to_the_model_that_training_began_with(monkeypatch: pytest.MonkeyPatch):
+    """The adapter has changed since: at its beginning there is no distance, and so no gradient of one."""
+    model, drawn = tiny_model(), []
+
+    def reward(_task: Task, rollout: Rollout) -> float:
+        drawn.append(rollout)
+        return float(len(drawn) % 2)
+
+    monkeypatch.setattr(grpo, "rollout_loss", lambda now, before, _: rollout_loss(now, before, 0.0, kl=1.0))
+    loss = drawn_loss(model, reward)
+    task = Task(question="q", golds=("x",))
+    loss(task).backward()
+    assert not any(each.any() for each in gradients(model))
+
+    with torch.no_grad():
+        for weight in trainable(model).values():
+            weight.add_(0.3)
+    model.zero_grad()
+    drawn.clear()
+    loss(task).backward()
+    found = gradients(model)
+
+    with torch.no_grad():
+        before = [own_logprobs(tiny_model(), rollout) for rollout in drawn]
+    model.zero_grad()
+    pairs = [(own_logprobs(model, each), reference) for each, reference in zip(drawn, before, strict=True)]
+    torch.stack([rollout_loss(now, reference, 0.0, kl=1.0) for now, reference in pairs]).mean().backward()
+    expected = gradients(model)
+    assert any(each.abs().max() > 1e-3 for each in expected)
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(found, expected, strict=True))
 
 
