@@ -4,8 +4,8 @@ The teacher asks the sub-queries, answers them from documents, and says when it 
 The paper's teacher is a far stronger model; where none is named, the target is its own. Prompts are those of strategy
 `deeprag`, so that what is learned is what it will write, and what was found stays in the history.
 
-Both answers to a sub-query are decoded together where one model without an adapter writes both: its two lanes take each
-step as one batch.
+Both answers to a sub-query are decoded together where one model without an adapter writes both: two of its lanes take
+each step as one batch.
 
 Differs from the paper:
 - Its sub-queries and its answers from documents have prompts of their own; here all lines are the narrative's.
@@ -19,11 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import FINAL_ANSWER_IS, final_answer
 from adaptrag_cli.learning.tree import Answers, Steps
-from adaptrag_cli.models.base import Generation, LanguageModel, Prompt, Token
+from adaptrag_cli.models.base import Generation, LabelScores, ModelInfo, Prompt, Token
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.stepwise.narrative import (
     CONTEXT,
@@ -50,11 +51,26 @@ _TELLS_NOTHING = re.compile(
 """How models say that passages do not tell; the released code prunes its own such phrase (METHODS 9.3)."""
 
 
+class Writer(Protocol):
+    """What a narrator needs of a `LanguageModel`."""
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    def build_prompt(self, user_text: str, *, written: str = "") -> Prompt: ...
+
+    def generate(
+        self, prompt: Prompt, *, max_tokens: int, stop: Sequence[str]
+    ) -> Generator[Token, None, Generation]: ...
+
+    def label_logprobs(self, prompt: Prompt, labels: Sequence[str]) -> LabelScores: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Line:
     """A line that a model is to write, and at most how long."""
 
-    model: LanguageModel
+    model: Writer
     prompt: Prompt
     max_tokens: int
 
@@ -66,10 +82,8 @@ class _Line:
 class ModelNarrator:
     """A `Narrator` over loaded models. What no longer fits the context is not written: it counts as empty."""
 
-    def __init__(
-        self, *, target: LanguageModel, teacher: LanguageModel, retriever: Retriever, options: Options
-    ) -> None:
-        """`target` and `teacher` may be two lanes of one model, but not one lane."""
+    def __init__(self, *, target: Writer, teacher: Writer, retriever: Retriever, options: Options) -> None:
+        """`target` and `teacher` may be lanes of one model, but not one lane."""
         self._target = target
         self._teacher = teacher
         self._retriever = retriever
@@ -125,7 +139,7 @@ class ModelNarrator:
             passages.pop()
         return tuple(passages)
 
-    def _line(self, model: LanguageModel, question: str, written: str, max_tokens: int) -> _Line:
+    def _line(self, model: Writer, question: str, written: str, max_tokens: int) -> _Line:
         request = prompts.follow_ups(question, self._examples)
         return _Line(model=model, prompt=model.build_prompt(request, written=written), max_tokens=max_tokens)
 

@@ -28,6 +28,7 @@ from adaptrag_cli.learning.narrator import ModelNarrator
 from adaptrag_cli.learning.runs import Explored, SynthesisLog, SynthesisManifest, read_run, require_same, write_run
 from adaptrag_cli.learning.tree import Limits, Paths, explore
 from adaptrag_cli.models.base import LanguageModel
+from adaptrag_cli.models.branching import BranchingModel
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
@@ -38,6 +39,10 @@ from adaptrag_cli.strategies.base import Options, load_strategy, resolve_options
 _STRATEGY = "deeprag"
 """What is learned for it: its defaults and prompts say how narratives are written."""
 _VERSIONS = ("llama-cpp-python", "rank-bm25", "numpy")
+_BRANCHES = 4
+"""Texts that the teacher keeps in its cache: one that it goes on with, and some that wait to be gone on with."""
+_SHARED_BRANCHES = 2
+"""The same, where the answer model is the teacher: with a lane of its own it may have three, by `models/lanes.py`."""
 _STOPPED = "stopped; go on with the same command and --resume"
 
 
@@ -123,10 +128,11 @@ def _explore_all(
     models: list[LanguageModel] = []
     try:
         if target == teacher:
-            models += load_models(target, 2, watcher.note)
+            models += load_models(target, 1 + _SHARED_BRANCHES, watcher.note)
         else:
             models += load_models(target, 1, watcher.note)
-            models += load_models(teacher, 1, watcher.note)
+            models += load_models(teacher, _BRANCHES, watcher.note)
+        writers = (models[0], BranchingModel(models[1:]))
         watcher.cancels(partial(_cancel, models))
         for asked in plan.sets:
             opened = indexes[asked.questions.name]
@@ -138,7 +144,7 @@ def _explore_all(
                 if watcher.should_stop():
                     raise RunCancelled(_STOPPED)
                 retriever = only_own(opened.retriever, question, own) or opened.retriever
-                explored = _explore(plan, options, asked.questions.name, question, models, retriever)
+                explored = _explore(plan, options, asked.questions.name, question, writers, retriever)
                 log.append(explored)
                 watcher.advance(f"{explored.set}: {_outcome(explored)}")
     except RunCancelled as error:
@@ -158,10 +164,11 @@ def _explore(
     options: Options,
     set_name: str,
     question: Question,
-    models: Sequence[LanguageModel],
+    writers: tuple[LanguageModel, BranchingModel],
     retriever: Retriever,
 ) -> Explored:
-    target, teacher = models
+    target, teacher = writers
+    teacher.begin(teacher.build_prompt(prompts.follow_ups(question.text, worked_examples(options.examples))))
     narrator = ModelNarrator(target=target, teacher=teacher, retriever=retriever, options=options)
     started = time.perf_counter()
     tree = explore(

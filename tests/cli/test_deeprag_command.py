@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from adaptrag_cli.answers import FINAL_ANSWER_IS
 from adaptrag_cli.cli.app import app
 from adaptrag_cli.index.store import Freshness
 from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, Explored, SynthesisLog, read_run
@@ -18,6 +19,7 @@ from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.base import LabelScores, Prompt
 from adaptrag_cli.models.catalogue import find_entry
 from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.stepwise.narrative import INTERMEDIATE_ANSWER
 from fakes import Reply, ScriptedModel, reply
 from lamp import lamp_retriever
 
@@ -92,6 +94,19 @@ def synthesize(world: World, *words: str) -> Result:
     return deeprag("synthesize", "--data", str(world.questions), "--model", MODEL, "--out", "run", *words)
 
 
+@pytest.mark.parametrize("teacher", [(), ("--teacher", TEACHER)])
+def test_passages_are_read_once(world: World, teacher: tuple[str, ...]):
+    """The path from memory is finished between the answer from documents and the end of that path."""
+    synthesize(world, *teacher, "--json")
+    read = {INTERMEDIATE_ANSWER: [], FINAL_ANSWER_IS: []}
+    for call in (call for model in world.models for call in model.calls):
+        if "Context:" in call.prompt.text.partition("<assistant>")[2]:
+            ending = next(ending for ending in read if call.prompt.text.endswith(ending))
+            read[ending].append(call.generation.prompt_tokens - call.generation.reused_tokens)
+    assert [len(each) for each in read.values()] == [6, 4]  # memory is right about two
+    assert max(read[FINAL_ANSWER_IS]) < 12 < 20 < min(read[INTERMEDIATE_ANSWER])
+
+
 def test_each_question_is_solved_by_its_cheapest_path(world: World):
     done = synthesize(world, "--json")
     assert done.exit_code == 0, done.output
@@ -105,14 +120,15 @@ def test_each_question_is_solved_by_its_cheapest_path(world: World):
     assert {name: each.path for name, each in found.items()} == {"q0": "D", "q3": "D", "q1": "R", "q4": "R"}
     assert found["q1"].written.startswith("Follow up: What is the mooring fee?\nLet's search")
     assert found["q1"].written.endswith("Intermediate answer: gold\nSo the final answer is: gold")
-    assert len(world.models) == 2  # two lanes of one model
+    assert len(world.models) == 3  # lanes of one model
     assert all(model.is_closed for model in world.models)
 
 
 def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
     assert synthesize(world, "--teacher", TEACHER, "--limit", "1").exit_code == 0
-    assert [model.load for model in world.models] == [MODEL, TEACHER]
-    target, teacher = (model.calls for model in world.models)
+    assert [model.load for model in world.models] == [MODEL, *[TEACHER] * 4]
+    target, *lanes = (model.calls for model in world.models)
+    teacher = [call for calls in lanes for call in calls]
     assert len(target) == 1
     assert target[0].prompt.text.endswith("Follow up: What is the mooring fee?\nIntermediate answer:")
     assert sum(call.prompt.text.endswith("<assistant>Follow up:") for call in teacher) == 1
