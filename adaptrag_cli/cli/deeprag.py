@@ -77,6 +77,15 @@ def synthesize(
             rich_help_panel=_SEARCH,
         ),
     ] = "cheapest",
+    min_steps: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Steps before a path may come to its answer: small teachers take too few.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = 1,
     max_expansions: Annotated[
         int, typer.Option(metavar="N", min=1, help="Nodes of a tree that are gone on from.", rich_help_panel=_SEARCH)
     ] = 32,
@@ -116,6 +125,7 @@ def synthesize(
             teacher=teacher,
             paths=cast("Paths", learned),
             whole=whole,
+            min_steps=min_steps,
             max_expansions=max_expansions,
             out=out,
             seed=seed,

@@ -5,11 +5,12 @@ The paper's teacher is a far stronger model; where none is named, the target is 
 `deeprag`, so that what is learned is what it will write, and what was found stays in the history.
 
 Both answers to a sub-query are decoded together where one model without an adapter writes both: two of its lanes take
-each step as one batch.
+each step as one batch. Elsewhere that from documents, which costs most, is put off until it is needed.
 
 Differs from the paper:
 - Its sub-queries and its answers from documents have prompts of their own; here all lines are the narrative's.
-- Whether it is over is read off the likelier of the two beginnings of the next line, and the first step always is one.
+- Whether it is over is read off the likelier of the two beginnings of the next line; the first step always is one, and
+  more may be asked for: a small teacher often answers a question of two hops in one.
 - That passages do not tell is known by common words (`_TELLS_NOTHING`); the code prunes a phrase that it has asked for.
 - A sub-query of one word ends the path.
 """
@@ -82,12 +83,28 @@ class _Line:
 class ModelNarrator:
     """A `Narrator` over loaded models. What no longer fits the context is not written: it counts as empty."""
 
-    def __init__(self, *, target: Writer, teacher: Writer, retriever: Retriever, options: Options) -> None:
-        """`target` and `teacher` may be lanes of one model, but not one lane."""
+    def __init__(
+        self,
+        *,
+        target: Writer,
+        teacher: Writer,
+        retriever: Retriever,
+        options: Options,
+        together: bool = True,
+        min_steps: int = 1,
+    ) -> None:
+        """`target` and `teacher` may be lanes of one model, but not one lane.
+
+        Args:
+            together: write both answers to a sub-query at once; else each when it is asked for.
+            min_steps: what a path asks in any case.
+        """
         self._target = target
         self._teacher = teacher
         self._retriever = retriever
         self._options = options
+        self._together = together
+        self._min_steps = max(min_steps, 1)
         self._examples = worked_examples(options.examples)
 
     def sub_query(self, question: str, steps: Steps) -> str:
@@ -96,21 +113,30 @@ class ModelNarrator:
         Untrained models do not keep to the form by themselves: small ones begin with the search.
         """
         written = _told(steps)
-        if steps and self._ends(question, written):
+        if len(steps) >= self._min_steps and self._ends(question, written):
             return ""
         asked = self._write(self._line(self._teacher, question, f"{written}{FOLLOW_UP}", SUB_QUERY_TOKENS))
         return asked if len(words(asked)) > 1 else ""  # "No" asks nothing
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
-        """Both answers, decoded together; passages that do not fit are left out, the last ranked first."""
-        asked = f"{_told(steps)}{FOLLOW_UP} {sub_query}\n"
+        """Both answers, decoded together, or that from memory alone."""
+        asked = _asked(steps, sub_query)
         direct = self._line(self._target, question, f"{asked}{INTERMEDIATE_ANSWER}", STEP_ANSWER_TOKENS)
+        if not self._together:
+            return Answers(direct=self._write(direct), retrieved=None)
         passages = self._found(question, asked, sub_query)
         if not passages:
-            return Answers(direct=self._write(direct), passages=(), retrieved="")
-        looked_up = self._line(self._teacher, question, _looked_up(asked, passages), STEP_ANSWER_TOKENS)
-        told, retrieved = write_together([direct, looked_up])
-        return Answers(direct=told, passages=passages, retrieved="" if _TELLS_NOTHING.match(retrieved) else retrieved)
+            return Answers(direct=self._write(direct), retrieved="")
+        told, retrieved = write_together([direct, self._reading(question, asked, passages)])
+        return Answers(direct=told, passages=passages, retrieved=_unless_it_tells_nothing(retrieved))
+
+    def look_up(self, question: str, steps: Steps, sub_query: str) -> tuple[tuple[str, ...], str]:
+        """The passages, and the answer from them; those that do not fit are left out, the last ranked first."""
+        asked = _asked(steps, sub_query)
+        passages = self._found(question, asked, sub_query)
+        if not passages:
+            return (), ""
+        return passages, _unless_it_tells_nothing(self._write(self._reading(question, asked, passages)))
 
     def final(self, question: str, steps: Steps) -> str:
         """The final answer."""
@@ -138,6 +164,9 @@ class ModelNarrator:
                 break
             passages.pop()
         return tuple(passages)
+
+    def _reading(self, question: str, asked: str, passages: Sequence[str]) -> _Line:
+        return self._line(self._teacher, question, _looked_up(asked, passages), STEP_ANSWER_TOKENS)
 
     def _line(self, model: Writer, question: str, written: str, max_tokens: int) -> _Line:
         request = prompts.follow_ups(question, self._examples)
@@ -179,6 +208,15 @@ def write_together(lines: Sequence[_Line]) -> list[str]:
 def _told(steps: Steps) -> str:
     """The model's turn so far, ending at the beginning of a line."""
     return f"{render(Narrative(steps=steps))}\n" if steps else ""
+
+
+def _asked(steps: Steps, sub_query: str) -> str:
+    """The model's turn up to the line of a sub-query."""
+    return f"{_told(steps)}{FOLLOW_UP} {sub_query}\n"
+
+
+def _unless_it_tells_nothing(answer: str) -> str:
+    return "" if _TELLS_NOTHING.match(answer) else answer
 
 
 def _looked_up(asked: str, passages: Sequence[str]) -> str:

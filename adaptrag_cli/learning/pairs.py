@@ -56,7 +56,7 @@ def _along(tree: Tree, best: Node, *, sentence: bool) -> list[Pair]:
     for number, step in enumerate(best.steps):
         here = best.path[:number]
         other = tree.nodes.get(here + ("D" if step.retrieve else "R"))
-        if sentence and (other is None or other.outcome == "pruned"):
+        if sentence and (other is None or not other.steps[-1].answer):
             continue  # there is no sentence to set against it
         rejected = other.steps[-1] if sentence and other is not None else None
         pairs.append(_pair(tree.question, best.steps[:number], step, rejected))

@@ -27,9 +27,8 @@ from adaptrag_cli.evaluation.resume import only_writer
 from adaptrag_cli.learning.narrator import ModelNarrator
 from adaptrag_cli.learning.runs import Explored, SynthesisLog, SynthesisManifest, read_run, require_same, write_run
 from adaptrag_cli.learning.tree import Limits, Paths, explore
-from adaptrag_cli.models.base import LanguageModel
+from adaptrag_cli.models.base import LanguageModel, Prompt
 from adaptrag_cli.models.branching import BranchingModel
-from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
 from adaptrag_cli.session.session import load_models
@@ -56,6 +55,8 @@ class SynthesisPlan:
     """Name or file of the model that asks and answers from documents; None: the answer model itself."""
     paths: Paths
     whole: bool
+    min_steps: int
+    """What a path asks before it may come to its answer."""
     max_expansions: int
     out: Path
     seed: int
@@ -91,6 +92,8 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
     """
     strategy = load_strategy(_STRATEGY)
     options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins)
+    if plan.min_steps > options.max_steps:
+        raise ConfigError(f"--min-steps {plan.min_steps} is more than --max-steps {options.max_steps}", "give fewer")
     target, teacher = model_load_of(plan.settings), _teacher_load(plan)
     with only_writer(plan.out):
         before = require_free_for_trees(plan.out, resume=resume)
@@ -132,7 +135,15 @@ def _explore_all(
         else:
             models += load_models(target, 1, watcher.note)
             models += load_models(teacher, _BRANCHES, watcher.note)
-        writers = (models[0], BranchingModel(models[1:]))
+        teaching = BranchingModel(models[1:])
+        narrator_over = partial(
+            ModelNarrator,
+            target=models[0],
+            teacher=teaching,
+            options=options,
+            together=target == teacher and target.file.adapter is None,  # with one, texts are decoded apart
+            min_steps=plan.min_steps,
+        )
         watcher.cancels(partial(_cancel, models))
         for asked in plan.sets:
             opened = indexes[asked.questions.name]
@@ -144,7 +155,9 @@ def _explore_all(
                 if watcher.should_stop():
                     raise RunCancelled(_STOPPED)
                 retriever = only_own(opened.retriever, question, own) or opened.retriever
-                explored = _explore(plan, options, asked.questions.name, question, writers, retriever)
+                teaching.begin(_beginning(teaching, question, options))
+                narrator = narrator_over(retriever=retriever)
+                explored = _explore(plan, options, asked.questions.name, question, narrator)
                 log.append(explored)
                 watcher.advance(f"{explored.set}: {_outcome(explored)}")
     except RunCancelled as error:
@@ -159,17 +172,14 @@ def _cancel(models: Sequence[LanguageModel]) -> None:
         model.cancel()
 
 
+def _beginning(model: BranchingModel, question: Question, options: Options) -> Prompt:
+    """What all texts of a question begin with."""
+    return model.build_prompt(prompts.follow_ups(question.text, worked_examples(options.examples)))
+
+
 def _explore(
-    plan: SynthesisPlan,
-    options: Options,
-    set_name: str,
-    question: Question,
-    writers: tuple[LanguageModel, BranchingModel],
-    retriever: Retriever,
+    plan: SynthesisPlan, options: Options, set_name: str, question: Question, narrator: ModelNarrator
 ) -> Explored:
-    target, teacher = writers
-    teacher.begin(teacher.build_prompt(prompts.follow_ups(question.text, worked_examples(options.examples))))
-    narrator = ModelNarrator(target=target, teacher=teacher, retriever=retriever, options=options)
     started = time.perf_counter()
     tree = explore(
         question.text,
@@ -221,6 +231,7 @@ def _manifest(
             "top_k": options.top_k,
             "examples": options.examples,
             "conclusion_tokens": options.conclusion_tokens,
+            "min_steps": plan.min_steps,
             "context_length": target.context_length,
             "prompt": _digest(prompts.follow_ups("", worked_examples(options.examples))),
         },

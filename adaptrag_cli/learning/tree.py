@@ -9,6 +9,8 @@ Differs from the paper:
     - the tree has 2^T leaves, so expansions are capped.
     - a path of the greatest length is finished without being asked for one more sub-query, which would be thrown away.
     - a path that repeats a sub-query, as the strategy tells it, is finished: it would ask for ever.
+    - an answer from documents that would not be decoded together with that from memory is only asked for once its node
+      is popped: the same path is found with fewer look-ups.
 Its released code counts both answers as a retrieval and limits retrievals rather than steps; this does neither.
 """
 
@@ -16,8 +18,8 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from adaptrag_cli.stepwise.narrative import NarrativeStep, asked_as
@@ -37,9 +39,9 @@ class Answers:
     """What memory and documents say to a sub-query; an empty answer prunes its child."""
 
     direct: str
-    passages: tuple[str, ...]
-    retrieved: str
-    """Empty also where the passages do not tell."""
+    passages: tuple[str, ...] = ()
+    retrieved: str | None
+    """Empty also where the passages do not tell. None: to be looked up once that is needed."""
 
 
 class Narrator(Protocol):
@@ -51,6 +53,10 @@ class Narrator(Protocol):
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
         """Both answers to a sub-query, which share its history and may be decoded as one batch."""
+        ...
+
+    def look_up(self, question: str, steps: Steps, sub_query: str) -> tuple[tuple[str, ...], str]:
+        """The passages and the answer that `answers` has put off."""
         ...
 
     def final(self, question: str, steps: Steps) -> str:
@@ -84,6 +90,11 @@ class Node:
     @property
     def retrievals(self) -> int:
         return self.path.count("R")
+
+    @property
+    def is_to_be_looked_up(self) -> bool:
+        """Whether the answer of its last step was put off: one that there is not would have pruned it."""
+        return self.outcome == "open" and bool(self.steps) and not self.steps[-1].answer
 
 
 @dataclass(kw_only=True)
@@ -140,6 +151,10 @@ def explore(
             tree.is_cut = True
             break
         _, node = heapq.heappop(queue)
+        if node.is_to_be_looked_up:
+            _look_up(tree, node, narrator)
+            if node.outcome == "pruned":
+                continue
         popped += 1
         node.popped = popped
         for child in _expand(tree, node, narrator, is_right, limits):
@@ -186,13 +201,33 @@ def _expand(
     node.sub_query, node.outcome = sub_query, "asked"
     answers = narrator.answers(tree.question, node.steps, sub_query)
     tree.calls.direct_answers += 1
-    tree.calls.retrievals += 1
-    tree.calls.retrieved_answers += bool(answers.passages)
-    direct = NarrativeStep(sub_query=sub_query, answer=answers.direct)
-    looked_up = NarrativeStep(sub_query=sub_query, retrieve=True, passages=answers.passages, answer=answers.retrieved)
-    for letter, step in (("D", direct), ("R", looked_up)):
-        outcome: Outcome = "open" if step.answer else "pruned"
-        yield Node(path=node.path + letter, steps=(*node.steps, step), outcome=outcome)
+    yield _child(node, NarrativeStep(sub_query=sub_query, answer=answers.direct), is_told=bool(answers.direct))
+    looked_up = NarrativeStep(sub_query=sub_query, retrieve=True)
+    if answers.retrieved is None:
+        yield _child(node, looked_up, is_told=True)
+        return
+    _count_look_up(tree.calls, answers.passages)
+    looked_up = replace(looked_up, passages=answers.passages, answer=answers.retrieved)
+    yield _child(node, looked_up, is_told=bool(answers.retrieved))
+
+
+def _child(node: Node, step: NarrativeStep, *, is_told: bool) -> Node:
+    path = node.path + ("R" if step.retrieve else "D")
+    return Node(path=path, steps=(*node.steps, step), outcome="open" if is_told else "pruned")
+
+
+def _look_up(tree: Tree, node: Node, narrator: Narrator) -> None:
+    """Answer a node's last step from documents; without an answer it is pruned."""
+    *before, last = node.steps
+    passages, answer = narrator.look_up(tree.question, tuple(before), last.sub_query)
+    _count_look_up(tree.calls, passages)
+    node.steps = (*before, replace(last, passages=passages, answer=answer))
+    node.outcome = "open" if answer else "pruned"
+
+
+def _count_look_up(calls: Calls, passages: Sequence[str]) -> None:
+    calls.retrievals += 1
+    calls.retrieved_answers += bool(passages)
 
 
 def _is_repeated(sub_query: str, steps: Steps) -> bool:

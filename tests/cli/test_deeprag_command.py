@@ -94,16 +94,19 @@ def synthesize(world: World, *words: str) -> Result:
     return deeprag("synthesize", "--data", str(world.questions), "--model", MODEL, "--out", "run", *words)
 
 
-@pytest.mark.parametrize("teacher", [(), ("--teacher", TEACHER)])
-def test_passages_are_read_once(world: World, teacher: tuple[str, ...]):
-    """The path from memory is finished between the answer from documents and the end of that path."""
+@pytest.mark.parametrize(("teacher", "look_ups"), [((), 6), (("--teacher", TEACHER), 4)])
+def test_passages_are_read_once(world: World, teacher: tuple[str, ...], look_ups: int):
+    """Memory is right about two of six. One model reads for these, too, with what memory writes as one batch.
+
+    Then the path from memory is finished between the answer from documents and the end of that path.
+    """
     synthesize(world, *teacher, "--json")
     read = {INTERMEDIATE_ANSWER: [], FINAL_ANSWER_IS: []}
     for call in (call for model in world.models for call in model.calls):
         if "Context:" in call.prompt.text.partition("<assistant>")[2]:
             ending = next(ending for ending in read if call.prompt.text.endswith(ending))
             read[ending].append(call.generation.prompt_tokens - call.generation.reused_tokens)
-    assert [len(each) for each in read.values()] == [6, 4]  # memory is right about two
+    assert [len(each) for each in read.values()] == [look_ups, 4]
     assert max(read[FINAL_ANSWER_IS]) < 12 < 20 < min(read[INTERMEDIATE_ANSWER])
 
 
@@ -134,6 +137,16 @@ def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
     assert sum(call.prompt.text.endswith("<assistant>Follow up:") for call in teacher) == 1
     manifest = read_run(Path("run"))
     assert (manifest.model, manifest.teacher) == (MODEL, TEACHER)
+
+
+def test_more_steps_than_a_path_may_have_are_refused(world: World):
+    refused = synthesize(world, "--min-steps", "3", "--max-steps", "2")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--min-steps 3 is more than --max-steps 2 (give fewer)" in refused.stderr
+    assert synthesize(world, "--min-steps", "2", "--max-steps", "2", "--json").exit_code == 0
+    assert read_run(Path("run")).settings["min_steps"] == 2
+    other = synthesize(world, "--max-steps", "2", "--resume")
+    assert other.exit_code == 2 and "run was begun with other min_steps" in other.stderr
 
 
 def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):

@@ -90,6 +90,34 @@ def test_both_answers_are_decoded_a_token_of_each_in_turn(narrator, models, monk
     assert order == ["target", "teacher", "target", "teacher", "target"]
 
 
+def test_documents_are_read_when_they_are_asked_where_answers_are_not_written_together(models, tmp_path: Path):
+    target, teacher = models
+    narrator = ModelNarrator(
+        target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, together=False
+    )
+    target.then(reply(" Edison\n"))
+    answers = narrator.answers(QUERY, (FIRST,), "What is the mooring fee?")
+    assert (answers.direct, answers.passages, answers.retrieved) == ("Edison", (), None)
+    assert not teacher.calls
+    teacher.then(reply(" 1,500 crowns"), reply(" not stated"))
+    passages, told = narrator.look_up(QUERY, (FIRST,), "What is the mooring fee?")
+    assert (len(passages), told) == (2, "1,500 crowns")
+    assert f"{SEARCH}\n{CONTEXT}\n[1] {passages[0]}" in written(teacher)[0]
+    assert narrator.look_up(QUERY, (), "harbour") == ((passage("harbour", "The harbour faces east."),), "")
+    assert narrator.look_up(QUERY, (), "xylophone?") == ((), "")
+
+
+def test_a_path_asks_what_it_must_before_it_may_end(models, tmp_path: Path):
+    target, teacher = models
+    narrator = ModelNarrator(
+        target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, min_steps=2
+    )
+    teacher.labels(TOLD, {"Follow up:": -1.0, FINAL_ANSWER_IS: -0.5})
+    teacher.then(reply(" What is it?"))
+    assert narrator.sub_query(QUERY, (FIRST,)) == "What is it?"
+    assert narrator.sub_query(QUERY, (FIRST, FIRST)) == ""
+
+
 def _noting(model: ScriptedModel, order: list[str]):
     generate = model._generate
 

@@ -138,6 +138,18 @@ def test_a_node_that_a_cap_left_undecided_gives_no_pair():
     assert (pair.prefix.count("Follow up"), pair.prefers_retrieval) == (2, True)
 
 
+def test_an_answer_that_was_put_off_is_no_sentence():
+    """DD is right, so nothing was looked up: the decisions are told apart, but not what would have been read."""
+
+    class Later(TwoSteps):
+        def answers(self, question, steps, sub_query):
+            return Answers(direct="a guess", retrieved=None)
+
+    tree = explore("q", Later(), {"DD"}.__contains__)
+    assert len(make_pairs(tree, "path")) == 2
+    assert make_pairs(tree, "sentence") == ()
+
+
 @pytest.mark.parametrize("pairs", ["path", "all-nodes", "sentence"])
 def test_a_question_that_nothing_solved_gives_no_pair(pairs: str):
     assert make_pairs(explore("q", TwoSteps(), lambda _: False), pairs) == ()

@@ -100,3 +100,45 @@ def test_a_step_without_an_answer_is_pruned():
         ("R", "pruned"),
     ]
     assert astuple(tree.calls) == (1, 1, 1, 0, 0)
+
+
+class PuttingOff(Told):
+    """Reads documents only when it is asked to."""
+
+    def answers(self, question, steps, sub_query) -> Answers:
+        return Answers(direct=super().answers(question, steps, sub_query).direct, retrieved=None)
+
+    def look_up(self, question, steps, sub_query):
+        answers = super().answers(question, steps, sub_query)
+        return answers.passages, answers.retrieved
+
+
+def test_what_is_put_off_is_looked_up_where_its_node_is_popped():
+    """The same path as above, without what the documents say at the root."""
+    tree = explore("q", PuttingOff(TWO_STEPS), {"DR", "RD", "RR"}.__contains__)
+    assert tree.cheapest is not None and tree.cheapest.path == "DR"
+    assert (tree.cheapest.steps[-1].passages, tree.cheapest.steps[-1].answer) == (("passage",), "retrieved")
+    assert astuple(tree.calls) == (4, 2, 1, 1, 2)
+    assert tree.nodes["R"].outcome == "open" and tree.nodes["R"].steps[-1].answer == ""
+
+
+@pytest.mark.parametrize("right", [set(), {"DD"}, {"RR"}, {"DR", "RD"}, {"DD", "R"}])
+@pytest.mark.parametrize("empty", [set(), {"R"}, {"DR", "RR"}, {"D"}])
+def test_putting_off_changes_no_node_that_is_popped(right: set[str], empty: set[str]):
+    for whole in (False, True):
+        at_once, later = (
+            explore("q", narrator(TWO_STEPS, empty), right.__contains__, whole=whole) for narrator in (Told, PuttingOff)
+        )
+        popped = [{path: node for path, node in each.nodes.items() if node.popped} for each in (at_once, later)]
+        assert popped[0] == popped[1]
+        assert later.calls.retrievals <= at_once.calls.retrievals
+        assert not whole or later.nodes == at_once.nodes
+
+
+def test_what_turns_out_to_be_unanswered_is_pruned_and_is_no_expansion():
+    tree = explore("q", PuttingOff({"D"}, empty={"R"}), lambda _: False, limits=Limits(max_expansions=3))
+    assert (tree.nodes["R"].outcome, tree.nodes["R"].popped) == ("pruned", 0)
+    assert astuple(tree.calls) == (2, 1, 1, 0, 1) and not tree.is_cut
+    tree = explore("q", PuttingOff({"D"}, empty={"R"}), lambda _: False, limits=Limits(max_expansions=2))
+    assert tree.nodes["R"].outcome == "open"
+    assert astuple(tree.calls) == (2, 1, 0, 0, 1) and tree.is_cut
