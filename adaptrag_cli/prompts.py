@@ -161,6 +161,14 @@ def follow_ups(
     return "\n\n".join([asked, *examples, f"Question: {query}"])
 
 
+def simple_questions(query: str, examples: Sequence[str]) -> str:
+    """Ask to take a question apart into a list of simple ones, after worked lists (DeepRAG's teacher; wording is ours).
+
+    The model's turn is the list, each question with its answer behind it.
+    """
+    return "\n\n".join([_TAKE_APART, *examples, f"Question: {query}"])
+
+
 def rationale(query: str, passages: Sequence[Passage], examples: int) -> str:
     """Ask for a rationale and an answer after worked examples, with passages where there are any (Probing-RAG, Tab. 7).
 
@@ -236,6 +244,10 @@ _SEARCH_IN_THOUGHT = (
     "Answer the question below: think step by step in short sentences. Where you do not know something, search for it "
     "by writing <search>what to search for</search>; what was found then stands between <result> and </result>. End "
     'with "So the answer is ...".'
+)
+_TAKE_APART = (
+    "Take the question at the end apart into simple questions, as the examples do. Each is about one thing, and names "
+    "it. Each is answered before the next one is asked."
 )
 _ONE_AT_A_TIME = (
     'Break it into simple questions and settle them one at a time: write each after "Follow up:", and its answer after '

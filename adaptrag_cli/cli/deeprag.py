@@ -62,8 +62,8 @@ def synthesize(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="A stronger model that asks the sub-queries and answers from documents; the answer model then only "
-            "answers from memory.",
+            help="A stronger model that takes the questions apart and answers from documents; the answer model then "
+            "only answers from memory.",
             show_default="the answer model",
             rich_help_panel=_SEARCH,
         ),
@@ -77,15 +77,6 @@ def synthesize(
             rich_help_panel=_SEARCH,
         ),
     ] = "cheapest",
-    min_steps: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Steps before a path may come to its answer: small teachers take too few.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = 1,
     max_expansions: Annotated[
         int, typer.Option(metavar="N", min=1, help="Nodes of a tree that are gone on from.", rich_help_panel=_SEARCH)
     ] = 32,
@@ -125,7 +116,6 @@ def synthesize(
             teacher=teacher,
             paths=cast("Paths", learned),
             whole=whole,
-            min_steps=min_steps,
             max_expansions=max_expansions,
             out=out,
             seed=seed,

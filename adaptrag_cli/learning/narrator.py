@@ -1,16 +1,16 @@
 """Who writes the narratives of Algorithm 1: local models over an index (DeepRAG, sections 3.3 and 4.3).
 
 The teacher asks the sub-queries, answers them from documents, and says when it is over; the target answers from memory.
-The paper's teacher is a far stronger model; where none is named, the target is its own. Prompts are those of strategy
-`deeprag`, so that what is learned is what it will write, and what was found stays in the history.
+The paper's teacher is a far stronger model; where none is named, the target is its own. A teacher takes questions apart
+by a list of simple ones, for small models copy the whole question where they begin a narrative. All else is prompted as
+strategy `deeprag` does it, so that what is learned is what it will write, and what was found stays in the history.
 
 Both answers to a sub-query are decoded together where one model without an adapter writes both: two of its lanes take
 each step as one batch. Elsewhere that from documents, which costs most, is put off until it is needed.
 
 Differs from the paper:
-- Its sub-queries and its answers from documents have prompts of their own; here all lines are the narrative's.
-- Whether it is over is read off the likelier of the two beginnings of the next line; the first step always is one, and
-  more may be asked for: a small teacher often answers a question of two hops in one.
+- Its answers from documents have a prompt of their own; here all lines but a teacher's sub-queries are the narrative's.
+- Whether it is over is read off the likelier of the two beginnings of the next line, and the first step always is one.
 - That passages do not tell is known by common words (`_TELLS_NOTHING`); the code prunes a phrase that it has asked for.
 - A sub-query of one word ends the path.
 """
@@ -33,6 +33,8 @@ from adaptrag_cli.stepwise.narrative import (
     INTERMEDIATE_ANSWER,
     SEARCH,
     Narrative,
+    listed,
+    listed_examples,
     numbered,
     on_one_line,
     passage,
@@ -90,32 +92,38 @@ class ModelNarrator:
         teacher: Writer,
         retriever: Retriever,
         options: Options,
+        asking: Writer | None = None,
         together: bool = True,
-        min_steps: int = 1,
     ) -> None:
-        """`target` and `teacher` may be lanes of one model, but not one lane.
+        """All writers may be lanes of one model, but no two of them one lane.
 
         Args:
+            asking: takes questions apart by a prompt of its own; without it, the teacher asks within the narrative.
             together: write both answers to a sub-query at once; else each when it is asked for.
-            min_steps: what a path asks in any case.
         """
         self._target = target
         self._teacher = teacher
         self._retriever = retriever
         self._options = options
+        self._asking = asking
         self._together = together
-        self._min_steps = max(min_steps, 1)
         self._examples = worked_examples(options.examples)
+        self._lists = listed_examples()
 
     def sub_query(self, question: str, steps: Steps) -> str:
         """Ask the first thing in any case, and go on where that is likelier than to end.
 
         Untrained models do not keep to the form by themselves: small ones begin with the search.
         """
-        written = _told(steps)
-        if len(steps) >= self._min_steps and self._ends(question, written):
+        if self._asking is None:
+            written, marker = _told(steps), FOLLOW_UP
+            asking, request = self._teacher, prompts.follow_ups(question, self._examples)
+        else:
+            written, marker = listed(steps), f"{len(steps) + 1}."
+            asking, request = self._asking, prompts.simple_questions(question, self._lists)
+        if steps and _ends(_line(asking, request, written, 1), marker):
             return ""
-        asked = self._write(self._line(self._teacher, question, f"{written}{FOLLOW_UP}", SUB_QUERY_TOKENS))
+        asked = self._write(_line(asking, request, f"{written}{marker}", SUB_QUERY_TOKENS))
         return asked if len(words(asked)) > 1 else ""  # "No" asks nothing
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
@@ -144,14 +152,6 @@ class ModelNarrator:
         line = self._line(self._teacher, question, written, self._options.conclusion_tokens)
         return final_answer("", self._write(line))
 
-    def _ends(self, question: str, written: str) -> bool:
-        """Whether the final answer is likelier to come next than a further sub-query."""
-        line = self._line(self._teacher, question, written, 1)
-        if not line.fits:
-            return True
-        on, end = self._teacher.label_logprobs(line.prompt, (FOLLOW_UP, FINAL_ANSWER_IS)).logprobs
-        return end > on
-
     def _found(self, question: str, asked: str, sub_query: str) -> tuple[str, ...]:
         """What a search finds, as far as it fits with room for the rest of its step and for the answer."""
         options = self._options
@@ -169,12 +169,23 @@ class ModelNarrator:
         return self._line(self._teacher, question, _looked_up(asked, passages), STEP_ANSWER_TOKENS)
 
     def _line(self, model: Writer, question: str, written: str, max_tokens: int) -> _Line:
-        request = prompts.follow_ups(question, self._examples)
-        return _Line(model=model, prompt=model.build_prompt(request, written=written), max_tokens=max_tokens)
+        return _line(model, prompts.follow_ups(question, self._examples), written, max_tokens)
 
     @staticmethod
     def _write(line: _Line) -> str:
         return write_together([line])[0]
+
+
+def _line(model: Writer, request: str, written: str, max_tokens: int) -> _Line:
+    return _Line(model=model, prompt=model.build_prompt(request, written=written), max_tokens=max_tokens)
+
+
+def _ends(line: _Line, marker: str) -> bool:
+    """Whether the final answer is likelier to come next than the marker of a further sub-query."""
+    if not line.fits:
+        return True
+    on, end = line.model.label_logprobs(line.prompt, (marker, FINAL_ANSWER_IS)).logprobs
+    return end > on
 
 
 def write_together(lines: Sequence[_Line]) -> list[str]:

@@ -32,14 +32,14 @@ from adaptrag_cli.models.branching import BranchingModel
 from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
 from adaptrag_cli.session.session import load_models
-from adaptrag_cli.stepwise.narrative import worked_examples
+from adaptrag_cli.stepwise.narrative import listed_examples, worked_examples
 from adaptrag_cli.strategies.base import Options, load_strategy, resolve_options
 
 _STRATEGY = "deeprag"
 """What is learned for it: its defaults and prompts say how narratives are written."""
 _VERSIONS = ("llama-cpp-python", "rank-bm25", "numpy")
 _BRANCHES = 4
-"""Texts that the teacher keeps in its cache: one that it goes on with, and some that wait to be gone on with."""
+"""Narratives that the teacher keeps in its cache: one that it goes on with, and some that wait to be gone on with."""
 _SHARED_BRANCHES = 2
 """The same, where the answer model is the teacher: with a lane of its own it may have three, by `models/lanes.py`."""
 _STOPPED = "stopped; go on with the same command and --resume"
@@ -55,8 +55,6 @@ class SynthesisPlan:
     """Name or file of the model that asks and answers from documents; None: the answer model itself."""
     paths: Paths
     whole: bool
-    min_steps: int
-    """What a path asks before it may come to its answer."""
     max_expansions: int
     out: Path
     seed: int
@@ -92,8 +90,6 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
     """
     strategy = load_strategy(_STRATEGY)
     options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins)
-    if plan.min_steps > options.max_steps:
-        raise ConfigError(f"--min-steps {plan.min_steps} is more than --max-steps {options.max_steps}", "give fewer")
     target, teacher = model_load_of(plan.settings), _teacher_load(plan)
     with only_writer(plan.out):
         before = require_free_for_trees(plan.out, resume=resume)
@@ -130,19 +126,20 @@ def _explore_all(
     target, teacher = loads
     models: list[LanguageModel] = []
     try:
-        if target == teacher:
+        if plan.teacher is None:
             models += load_models(target, 1 + _SHARED_BRANCHES, watcher.note)
+            asking, teaching = None, BranchingModel(models[1:])
         else:
             models += load_models(target, 1, watcher.note)
-            models += load_models(teacher, _BRANCHES, watcher.note)
-        teaching = BranchingModel(models[1:])
+            models += load_models(teacher, 1 + _BRANCHES, watcher.note)
+            asking, teaching = models[1], BranchingModel(models[2:])
         narrator_over = partial(
             ModelNarrator,
             target=models[0],
             teacher=teaching,
             options=options,
-            together=target == teacher and target.file.adapter is None,  # with one, texts are decoded apart
-            min_steps=plan.min_steps,
+            asking=asking,
+            together=plan.teacher is None and target.file.adapter is None,  # with one, texts are decoded apart
         )
         watcher.cancels(partial(_cancel, models))
         for asked in plan.sets:
@@ -231,11 +228,16 @@ def _manifest(
             "top_k": options.top_k,
             "examples": options.examples,
             "conclusion_tokens": options.conclusion_tokens,
-            "min_steps": plan.min_steps,
             "context_length": target.context_length,
-            "prompt": _digest(prompts.follow_ups("", worked_examples(options.examples))),
+            "prompt": _digest(_prompts(plan, options)),
         },
     )
+
+
+def _prompts(plan: SynthesisPlan, options: Options) -> str:
+    """What decides how anything is asked."""
+    narrated = prompts.follow_ups("", worked_examples(options.examples))
+    return narrated if plan.teacher is None else narrated + prompts.simple_questions("", listed_examples())
 
 
 def _digest(text: str) -> str:

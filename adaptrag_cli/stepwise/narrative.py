@@ -187,6 +187,24 @@ def worked_examples(count: int, *, from_memory: bool = True, from_documents: boo
     )
 
 
+def listed(steps: Sequence[NarrativeStep]) -> str:
+    """Sub-queries and answers as a numbered list, for a teacher that takes questions apart; it ends with its line."""
+    return "".join(
+        f"{number}. {on_one_line(step.sub_query)}\nAnswer: {on_one_line(step.answer)}\n"
+        for number, step in enumerate(steps, start=1)
+    )
+
+
+def listed_examples() -> tuple[str, ...]:
+    """Worked questions that are taken apart in such a list, with their final answer."""
+    return tuple(
+        f"Question: {example.question}\n"
+        + listed([NarrativeStep(sub_query=step.question, answer=step.answer) for step in example.steps])
+        + f"{FINAL_ANSWER_IS} {example.answer}"
+        for example in FOLLOW_UPS
+    )
+
+
 def _continued(piece: Piece, line: str) -> Piece:
     if piece.kind == "search":
         return piece

@@ -35,7 +35,7 @@ class RuleModel(ScriptedModel):
     def _reply_to(self, prompt: Prompt) -> Reply:
         request, _, written = prompt.text.partition("<assistant>")
         number = int(request.rpartition("fee number ")[2].partition("?")[0]) % 3
-        if written == "Follow up:":
+        if written in ("Follow up:", "1."):
             return reply(" What is the mooring fee?")
         if written.endswith("Intermediate answer:"):
             return reply(" gold" if number == ("Context:" in written) else " lead")
@@ -129,24 +129,15 @@ def test_each_question_is_solved_by_its_cheapest_path(world: World):
 
 def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
     assert synthesize(world, "--teacher", TEACHER, "--limit", "1").exit_code == 0
-    assert [model.load for model in world.models] == [MODEL, *[TEACHER] * 4]
+    assert [model.load for model in world.models] == [MODEL, *[TEACHER] * 5]
     target, *lanes = (model.calls for model in world.models)
     teacher = [call for calls in lanes for call in calls]
     assert len(target) == 1
     assert target[0].prompt.text.endswith("Follow up: What is the mooring fee?\nIntermediate answer:")
-    assert sum(call.prompt.text.endswith("<assistant>Follow up:") for call in teacher) == 1
+    assert [call.prompt.text.endswith("<assistant>1.") for call in lanes[0]] == [True]
+    assert not any(call.prompt.text.endswith("Follow up:") for call in teacher)
     manifest = read_run(Path("run"))
     assert (manifest.model, manifest.teacher) == (MODEL, TEACHER)
-
-
-def test_more_steps_than_a_path_may_have_are_refused(world: World):
-    refused = synthesize(world, "--min-steps", "3", "--max-steps", "2")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--min-steps 3 is more than --max-steps 2 (give fewer)" in refused.stderr
-    assert synthesize(world, "--min-steps", "2", "--max-steps", "2", "--json").exit_code == 0
-    assert read_run(Path("run")).settings["min_steps"] == 2
-    other = synthesize(world, "--max-steps", "2", "--resume")
-    assert other.exit_code == 2 and "run was begun with other min_steps" in other.stderr
 
 
 def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):

@@ -107,15 +107,27 @@ def test_documents_are_read_when_they_are_asked_where_answers_are_not_written_to
     assert narrator.look_up(QUERY, (), "xylophone?") == ((), "")
 
 
-def test_a_path_asks_what_it_must_before_it_may_end(models, tmp_path: Path):
+def test_a_teacher_takes_questions_apart_in_a_list_of_its_own(models, tmp_path: Path):
     target, teacher = models
+    asking = ScriptedModel(name="asking")
     narrator = ModelNarrator(
-        target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, min_steps=2
+        target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, asking=asking
     )
-    teacher.labels(TOLD, {"Follow up:": -1.0, FINAL_ANSWER_IS: -0.5})
-    teacher.then(reply(" What is it?"))
-    assert narrator.sub_query(QUERY, (FIRST,)) == "What is it?"
+    listed = "1. Who lit the lamp?\nAnswer: Ottilie Brandt\n"
+    asking.labels("2. Who lit", {"3.": -1.0, FINAL_ANSWER_IS: -0.5}).labels(listed, {"2.": -0.5, FINAL_ANSWER_IS: -1.0})
+    asking.then(reply(" Who lit  it?\nAnswer:"), reply(" Where?"), reply(" Where was it?"))
+    assert narrator.sub_query(QUERY, ()) == "Who lit it?"
+    assert narrator.sub_query(QUERY, (FIRST,)) == ""  # one word asks nothing
+    assert narrator.sub_query(QUERY, (FIRST,)) == "Where was it?"
     assert narrator.sub_query(QUERY, (FIRST, FIRST)) == ""
+    assert written(asking) == ["1.", f"{listed}2.", f"{listed}2."]
+    request = asking.calls[0].prompt.text
+    assert "Question: Who designed the opera house in the capital of Norway?\n1. What is the capital of" in request
+    assert request.partition("</user>")[0].endswith(f"So the final answer is: 1918\n\nQuestion: {QUERY}")
+    assert not teacher.calls and not target.calls
+    teacher.then(reply(" Brandt"))
+    assert narrator.final(QUERY, (FIRST,)) == "Brandt"
+    assert written(teacher) == [f"{TOLD}{FINAL_ANSWER_IS}"]  # all else stands in the narrative
 
 
 def _noting(model: ScriptedModel, order: list[str]):
