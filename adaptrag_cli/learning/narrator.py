@@ -1,15 +1,16 @@
 """Who writes the narratives of Algorithm 1: local models over an index (DeepRAG, sections 3.3 and 4.3).
 
 The teacher asks the sub-queries, answers them from documents, and says when it is over; the target answers from memory.
-The paper's teacher is a far stronger model; where none is named, the target is its own. A teacher takes questions apart
-by a list of simple ones, for small models copy the whole question where they begin a narrative. All else is prompted as
-strategy `deeprag` does it, so that what is learned is what it will write, and what was found stays in the history.
+The paper's teacher is a far stronger model, with prompts of its own (`TaughtNarrator`). Where none is named, the target
+is its own (`OwnNarrator`), and is prompted as strategy `deeprag` does it: what a trained model writes is its narrative.
+What was found stays in the history of the target's answers.
 
 Both answers to a sub-query are decoded together where one model without an adapter writes both: two of its lanes take
 each step as one batch. Elsewhere that from documents, which costs most, is put off until it is needed.
 
 Differs from the paper:
-- Its answers from documents have a prompt of their own; here all lines but a teacher's sub-queries are the narrative's.
+- The wording of the teacher's prompts is ours. It takes a question apart in a list of simple ones, which it also ends;
+  within a narrative small models copy the whole question, and conclude with whatever they have read.
 - Whether it is over is read off the likelier of the two beginnings of the next line, and the first step always is one.
 - That passages do not tell is known by common words (`_TELLS_NOTHING`); the code prunes a phrase that it has asked for.
 - A sub-query of one word ends the path.
@@ -82,60 +83,46 @@ class _Line:
         return len(self.prompt) + self.max_tokens <= self.model.info.context_length
 
 
-class ModelNarrator:
-    """A `Narrator` over loaded models. What no longer fits the context is not written: it counts as empty."""
+class OwnNarrator:
+    """A `Narrator` that writes all lines within the narrative. What no longer fits the context counts as empty."""
 
     def __init__(
-        self,
-        *,
-        target: Writer,
-        teacher: Writer,
-        retriever: Retriever,
-        options: Options,
-        asking: Writer | None = None,
-        together: bool = True,
+        self, *, target: Writer, teacher: Writer, retriever: Retriever, options: Options, together: bool = True
     ) -> None:
-        """All writers may be lanes of one model, but no two of them one lane.
+        """`target` and `teacher` may be lanes of one model, but not one lane.
 
         Args:
-            asking: takes questions apart by a prompt of its own; without it, the teacher asks within the narrative.
             together: write both answers to a sub-query at once; else each when it is asked for.
         """
         self._target = target
         self._teacher = teacher
         self._retriever = retriever
         self._options = options
-        self._asking = asking
         self._together = together
         self._examples = worked_examples(options.examples)
-        self._lists = listed_examples()
 
     def sub_query(self, question: str, steps: Steps) -> str:
         """Ask the first thing in any case, and go on where that is likelier than to end.
 
         Untrained models do not keep to the form by themselves: small ones begin with the search.
         """
-        if self._asking is None:
-            written, marker = _told(steps), FOLLOW_UP
-            asking, request = self._teacher, prompts.follow_ups(question, self._examples)
-        else:
-            written, marker = listed(steps), f"{len(steps) + 1}."
-            asking, request = self._asking, prompts.simple_questions(question, self._lists)
-        if steps and _ends(_line(asking, request, written, 1), marker):
+        written = _told(steps)
+        if steps and _ends(self._line(self._teacher, question, written, 1), FOLLOW_UP):
             return ""
-        asked = self._write(_line(asking, request, f"{written}{marker}", SUB_QUERY_TOKENS))
-        return asked if len(words(asked)) > 1 else ""  # "No" asks nothing
+        return _unless_it_asks_nothing(
+            _write(self._line(self._teacher, question, f"{written}{FOLLOW_UP}", SUB_QUERY_TOKENS))
+        )
 
     def answers(self, question: str, steps: Steps, sub_query: str) -> Answers:
         """Both answers, decoded together, or that from memory alone."""
         asked = _asked(steps, sub_query)
         direct = self._line(self._target, question, f"{asked}{INTERMEDIATE_ANSWER}", STEP_ANSWER_TOKENS)
         if not self._together:
-            return Answers(direct=self._write(direct), retrieved=None)
+            return Answers(direct=_write(direct), retrieved=None)
         passages = self._found(question, asked, sub_query)
         if not passages:
-            return Answers(direct=self._write(direct), retrieved="")
-        told, retrieved = write_together([direct, self._reading(question, asked, passages)])
+            return Answers(direct=_write(direct), retrieved="")
+        told, retrieved = write_together([direct, self._reading(question, asked, sub_query, passages)])
         return Answers(direct=told, passages=passages, retrieved=_unless_it_tells_nothing(retrieved))
 
     def look_up(self, question: str, steps: Steps, sub_query: str) -> tuple[tuple[str, ...], str]:
@@ -144,13 +131,13 @@ class ModelNarrator:
         passages = self._found(question, asked, sub_query)
         if not passages:
             return (), ""
-        return passages, _unless_it_tells_nothing(self._write(self._reading(question, asked, passages)))
+        return passages, _unless_it_tells_nothing(_write(self._reading(question, asked, sub_query, passages)))
 
     def final(self, question: str, steps: Steps) -> str:
         """The final answer."""
         written = f"{_told(steps)}{FINAL_ANSWER_IS}"
         line = self._line(self._teacher, question, written, self._options.conclusion_tokens)
-        return final_answer("", self._write(line))
+        return final_answer("", _write(line))
 
     def _found(self, question: str, asked: str, sub_query: str) -> tuple[str, ...]:
         """What a search finds, as far as it fits with room for the rest of its step and for the answer."""
@@ -165,15 +152,43 @@ class ModelNarrator:
             passages.pop()
         return tuple(passages)
 
-    def _reading(self, question: str, asked: str, passages: Sequence[str]) -> _Line:
+    def _reading(self, question: str, asked: str, sub_query: str, passages: Sequence[str]) -> _Line:
+        """The line that answers a sub-query from passages."""
         return self._line(self._teacher, question, _looked_up(asked, passages), STEP_ANSWER_TOKENS)
 
     def _line(self, model: Writer, question: str, written: str, max_tokens: int) -> _Line:
         return _line(model, prompts.follow_ups(question, self._examples), written, max_tokens)
 
-    @staticmethod
-    def _write(line: _Line) -> str:
-        return write_together([line])[0]
+
+class TaughtNarrator(OwnNarrator):
+    """A `Narrator` whose teacher takes questions apart, reads and concludes by prompts of its own (section 4.3)."""
+
+    def __init__(
+        self, *, target: Writer, asking: Writer, reading: Writer, retriever: Retriever, options: Options
+    ) -> None:
+        """`asking` and `reading` are two lanes of the teacher, so that neither drives out what the other has read."""
+        super().__init__(target=target, teacher=asking, retriever=retriever, options=options, together=False)
+        self._reader = reading
+        self._lists = listed_examples()
+
+    def sub_query(self, question: str, steps: Steps) -> str:
+        """The next item of the list of simple questions."""
+        written, number = listed(steps), f"{len(steps) + 1}."
+        if steps and _ends(self._item(question, written, 1), number):
+            return ""
+        return _unless_it_asks_nothing(_write(self._item(question, f"{written}{number}", SUB_QUERY_TOKENS)))
+
+    def final(self, question: str, steps: Steps) -> str:
+        """The final answer, from the answers in the list."""
+        line = self._item(question, f"{listed(steps)}{FINAL_ANSWER_IS}", self._options.conclusion_tokens)
+        return final_answer("", _write(line))
+
+    def _item(self, question: str, written: str, max_tokens: int) -> _Line:
+        return _line(self._teacher, prompts.simple_questions(question, self._lists), written, max_tokens)
+
+    def _reading(self, question: str, asked: str, sub_query: str, passages: Sequence[str]) -> _Line:
+        request = prompts.with_passages(sub_query, [prompts.Passage(title="", text=text) for text in passages])
+        return _line(self._reader, request, "", STEP_ANSWER_TOKENS)
 
 
 def _line(model: Writer, request: str, written: str, max_tokens: int) -> _Line:
@@ -224,6 +239,14 @@ def _told(steps: Steps) -> str:
 def _asked(steps: Steps, sub_query: str) -> str:
     """The model's turn up to the line of a sub-query."""
     return f"{_told(steps)}{FOLLOW_UP} {sub_query}\n"
+
+
+def _write(line: _Line) -> str:
+    return write_together([line])[0]
+
+
+def _unless_it_asks_nothing(asked: str) -> str:
+    return asked if len(words(asked)) > 1 else ""  # such as "No"
 
 
 def _unless_it_tells_nothing(answer: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,11 +24,12 @@ from adaptrag_cli.evaluation.probing.generation import AskedSet, RowWatcher, ope
 from adaptrag_cli.evaluation.questions import Question
 from adaptrag_cli.evaluation.results import MANIFEST
 from adaptrag_cli.evaluation.resume import only_writer
-from adaptrag_cli.learning.narrator import ModelNarrator
+from adaptrag_cli.learning.narrator import OwnNarrator, TaughtNarrator
 from adaptrag_cli.learning.runs import Explored, SynthesisLog, SynthesisManifest, read_run, require_same, write_run
-from adaptrag_cli.learning.tree import Limits, Paths, explore
-from adaptrag_cli.models.base import LanguageModel, Prompt
+from adaptrag_cli.learning.tree import Limits, Narrator, Paths, explore
+from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.branching import BranchingModel
+from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
 from adaptrag_cli.session.session import load_models
@@ -38,10 +39,8 @@ from adaptrag_cli.strategies.base import Options, load_strategy, resolve_options
 _STRATEGY = "deeprag"
 """What is learned for it: its defaults and prompts say how narratives are written."""
 _VERSIONS = ("llama-cpp-python", "rank-bm25", "numpy")
-_BRANCHES = 4
-"""Narratives that the teacher keeps in its cache: one that it goes on with, and some that wait to be gone on with."""
-_SHARED_BRANCHES = 2
-"""The same, where the answer model is the teacher: with a lane of its own it may have three, by `models/lanes.py`."""
+_BRANCHES = 2
+"""Narratives that a model keeps in its cache; with the lane that remembers these are three (`models/lanes.py`)."""
 _STOPPED = "stopped; go on with the same command and --resume"
 
 
@@ -126,21 +125,15 @@ def _explore_all(
     target, teacher = loads
     models: list[LanguageModel] = []
     try:
+        narrator_of: Callable[[Question, Retriever], Narrator]
         if plan.teacher is None:
-            models += load_models(target, 1 + _SHARED_BRANCHES, watcher.note)
-            asking, teaching = None, BranchingModel(models[1:])
+            models += load_models(target, 1 + _BRANCHES, watcher.note)
+            together = target.file.adapter is None  # with one, texts are decoded apart
+            narrator_of = partial(_own_narrator, models, options, together)
         else:
             models += load_models(target, 1, watcher.note)
-            models += load_models(teacher, 1 + _BRANCHES, watcher.note)
-            asking, teaching = models[1], BranchingModel(models[2:])
-        narrator_over = partial(
-            ModelNarrator,
-            target=models[0],
-            teacher=teaching,
-            options=options,
-            asking=asking,
-            together=plan.teacher is None and target.file.adapter is None,  # with one, texts are decoded apart
-        )
+            models += load_models(teacher, 2, watcher.note)
+            narrator_of = partial(_taught_narrator, models, options)
         watcher.cancels(partial(_cancel, models))
         for asked in plan.sets:
             opened = indexes[asked.questions.name]
@@ -152,8 +145,7 @@ def _explore_all(
                 if watcher.should_stop():
                     raise RunCancelled(_STOPPED)
                 retriever = only_own(opened.retriever, question, own) or opened.retriever
-                teaching.begin(_beginning(teaching, question, options))
-                narrator = narrator_over(retriever=retriever)
+                narrator = narrator_of(question, retriever)
                 explored = _explore(plan, options, asked.questions.name, question, narrator)
                 log.append(explored)
                 watcher.advance(f"{explored.set}: {_outcome(explored)}")
@@ -169,14 +161,23 @@ def _cancel(models: Sequence[LanguageModel]) -> None:
         model.cancel()
 
 
-def _beginning(model: BranchingModel, question: Question, options: Options) -> Prompt:
-    """What all texts of a question begin with."""
-    return model.build_prompt(prompts.follow_ups(question.text, worked_examples(options.examples)))
+def _own_narrator(
+    models: Sequence[LanguageModel], options: Options, together: bool, question: Question, retriever: Retriever
+) -> Narrator:
+    target, *lanes = models
+    teaching = BranchingModel(lanes)
+    teaching.begin(teaching.build_prompt(prompts.follow_ups(question.text, worked_examples(options.examples))))
+    return OwnNarrator(target=target, teacher=teaching, retriever=retriever, options=options, together=together)
 
 
-def _explore(
-    plan: SynthesisPlan, options: Options, set_name: str, question: Question, narrator: ModelNarrator
-) -> Explored:
+def _taught_narrator(
+    models: Sequence[LanguageModel], options: Options, _question: Question, retriever: Retriever
+) -> Narrator:
+    target, asking, reading = models
+    return TaughtNarrator(target=target, asking=asking, reading=reading, retriever=retriever, options=options)
+
+
+def _explore(plan: SynthesisPlan, options: Options, set_name: str, question: Question, narrator: Narrator) -> Explored:
     started = time.perf_counter()
     tree = explore(
         question.text,
@@ -237,7 +238,9 @@ def _manifest(
 def _prompts(plan: SynthesisPlan, options: Options) -> str:
     """What decides how anything is asked."""
     narrated = prompts.follow_ups("", worked_examples(options.examples))
-    return narrated if plan.teacher is None else narrated + prompts.simple_questions("", listed_examples())
+    if plan.teacher is None:
+        return narrated
+    return narrated + prompts.simple_questions("", listed_examples()) + prompts.with_passages("", ())
 
 
 def _digest(text: str) -> str:

@@ -36,7 +36,11 @@ class RuleModel(ScriptedModel):
         request, _, written = prompt.text.partition("<assistant>")
         number = int(request.rpartition("fee number ")[2].partition("?")[0]) % 3
         if written in ("Follow up:", "1."):
-            return reply(" What is the mooring fee?")
+            return reply(
+                f" What is the mooring fee number {number}?" if written == "1." else " What is the mooring fee?"
+            )
+        if not written:
+            return reply("gold" if number == 1 else "lead")  # read from passages alone
         if written.endswith("Intermediate answer:"):
             return reply(" gold" if number == ("Context:" in written) else " lead")
         return reply(f" {written.split()[-6]}")
@@ -94,19 +98,15 @@ def synthesize(world: World, *words: str) -> Result:
     return deeprag("synthesize", "--data", str(world.questions), "--model", MODEL, "--out", "run", *words)
 
 
-@pytest.mark.parametrize(("teacher", "look_ups"), [((), 6), (("--teacher", TEACHER), 4)])
-def test_passages_are_read_once(world: World, teacher: tuple[str, ...], look_ups: int):
-    """Memory is right about two of six. One model reads for these, too, with what memory writes as one batch.
-
-    Then the path from memory is finished between the answer from documents and the end of that path.
-    """
-    synthesize(world, *teacher, "--json")
+def test_passages_are_read_once(world: World):
+    """The path from memory is finished between the answer from documents and the end of that path."""
+    synthesize(world, "--json")
     read = {INTERMEDIATE_ANSWER: [], FINAL_ANSWER_IS: []}
     for call in (call for model in world.models for call in model.calls):
         if "Context:" in call.prompt.text.partition("<assistant>")[2]:
             ending = next(ending for ending in read if call.prompt.text.endswith(ending))
             read[ending].append(call.generation.prompt_tokens - call.generation.reused_tokens)
-    assert [len(each) for each in read.values()] == [look_ups, 4]
+    assert [len(each) for each in read.values()] == [6, 4]  # memory is right about two
     assert max(read[FINAL_ANSWER_IS]) < 12 < 20 < min(read[INTERMEDIATE_ANSWER])
 
 
@@ -128,16 +128,21 @@ def test_each_question_is_solved_by_its_cheapest_path(world: World):
 
 
 def test_a_teacher_asks_and_reads_and_the_model_remembers(world: World):
-    assert synthesize(world, "--teacher", TEACHER, "--limit", "1").exit_code == 0
-    assert [model.load for model in world.models] == [MODEL, *[TEACHER] * 5]
-    target, *lanes = (model.calls for model in world.models)
-    teacher = [call for calls in lanes for call in calls]
-    assert len(target) == 1
-    assert target[0].prompt.text.endswith("Follow up: What is the mooring fee?\nIntermediate answer:")
-    assert [call.prompt.text.endswith("<assistant>1.") for call in lanes[0]] == [True]
-    assert not any(call.prompt.text.endswith("Follow up:") for call in teacher)
+    """Memory is asked first. Documents are only read where it is wrong, and the list is concluded for each path."""
+    done = synthesize(world, "--teacher", TEACHER, "--json")
+    assert done.exit_code == 0, done.output
+    assert [model.load for model in world.models] == [MODEL, TEACHER, TEACHER]
+    target, asking, reading = (model.calls for model in world.models)
+    assert (len(target), len(asking), len(reading)) == (6, 6 + 6 + 4, 4)
+    assert target[0].prompt.text.endswith("Follow up: What is the mooring fee number 0?\nIntermediate answer:")
+    assert asking[0].prompt.text.endswith("<assistant>1.")
+    assert reading[0].prompt.text.startswith("<user>What is the mooring fee number 1?\nfees: The mooring fee is")
     manifest = read_run(Path("run"))
     assert (manifest.model, manifest.teacher) == (MODEL, TEACHER)
+    figures = json.loads(done.stdout)["figures"]
+    assert (figures["solved"], figures["retrievals"]) == (4, {"0": 2, "1": 2})
+    alone = synthesize(world, "--resume")
+    assert alone.exit_code == 2 and "run was begun with other" in alone.stderr
 
 
 def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):

@@ -9,7 +9,7 @@ import pytest
 from adaptrag_cli import prompts
 from adaptrag_cli.answers import FINAL_ANSWER_IS
 from adaptrag_cli.errors import RunCancelled
-from adaptrag_cli.learning.narrator import ModelNarrator
+from adaptrag_cli.learning.narrator import OwnNarrator, TaughtNarrator
 from adaptrag_cli.stepwise.narrative import (
     CONTEXT,
     INTERMEDIATE_ANSWER,
@@ -33,9 +33,9 @@ def models() -> tuple[ScriptedModel, ScriptedModel]:
 
 
 @pytest.fixture
-def narrator(models: tuple[ScriptedModel, ScriptedModel], tmp_path: Path) -> ModelNarrator:
+def narrator(models: tuple[ScriptedModel, ScriptedModel], tmp_path: Path) -> OwnNarrator:
     target, teacher = models
-    return ModelNarrator(target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS)
+    return OwnNarrator(target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS)
 
 
 def written(model: ScriptedModel) -> list[str]:
@@ -92,7 +92,7 @@ def test_both_answers_are_decoded_a_token_of_each_in_turn(narrator, models, monk
 
 def test_documents_are_read_when_they_are_asked_where_answers_are_not_written_together(models, tmp_path: Path):
     target, teacher = models
-    narrator = ModelNarrator(
+    narrator = OwnNarrator(
         target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, together=False
     )
     target.then(reply(" Edison\n"))
@@ -107,27 +107,42 @@ def test_documents_are_read_when_they_are_asked_where_answers_are_not_written_to
     assert narrator.look_up(QUERY, (), "xylophone?") == ((), "")
 
 
-def test_a_teacher_takes_questions_apart_in_a_list_of_its_own(models, tmp_path: Path):
-    target, teacher = models
-    asking = ScriptedModel(name="asking")
-    narrator = ModelNarrator(
-        target=target, teacher=teacher, retriever=lamp_retriever(tmp_path), options=OPTIONS, asking=asking
+def test_a_teacher_takes_questions_apart_and_concludes_in_a_list_of_its_own(tmp_path: Path):
+    target, asking, reading = (ScriptedModel(name=name) for name in ("target", "asking", "reading"))
+    narrator = TaughtNarrator(
+        target=target, asking=asking, reading=reading, retriever=lamp_retriever(tmp_path), options=OPTIONS
     )
     listed = "1. Who lit the lamp?\nAnswer: Ottilie Brandt\n"
     asking.labels("2. Who lit", {"3.": -1.0, FINAL_ANSWER_IS: -0.5}).labels(listed, {"2.": -0.5, FINAL_ANSWER_IS: -1.0})
-    asking.then(reply(" Who lit  it?\nAnswer:"), reply(" Where?"), reply(" Where was it?"))
+    asking.then(reply(" Who lit  it?\nAnswer:"), reply(" Where?"), reply(" Where was it?"), reply(" Brandt.\nQ"))
     assert narrator.sub_query(QUERY, ()) == "Who lit it?"
     assert narrator.sub_query(QUERY, (FIRST,)) == ""  # one word asks nothing
     assert narrator.sub_query(QUERY, (FIRST,)) == "Where was it?"
     assert narrator.sub_query(QUERY, (FIRST, FIRST)) == ""
-    assert written(asking) == ["1.", f"{listed}2.", f"{listed}2."]
+    assert narrator.final(QUERY, (FIRST,)) == "Brandt"
+    assert written(asking) == ["1.", f"{listed}2.", f"{listed}2.", f"{listed}{FINAL_ANSWER_IS}"]
     request = asking.calls[0].prompt.text
     assert "Question: Who designed the opera house in the capital of Norway?\n1. What is the capital of" in request
     assert request.partition("</user>")[0].endswith(f"So the final answer is: 1918\n\nQuestion: {QUERY}")
-    assert not teacher.calls and not target.calls
-    teacher.then(reply(" Brandt"))
-    assert narrator.final(QUERY, (FIRST,)) == "Brandt"
-    assert written(teacher) == [f"{TOLD}{FINAL_ANSWER_IS}"]  # all else stands in the narrative
+    assert not reading.calls and not target.calls
+
+
+def test_a_teacher_reads_the_passages_of_a_sub_query_and_nothing_else(tmp_path: Path):
+    target, asking, reading = (ScriptedModel(name=name) for name in ("target", "asking", "reading"))
+    narrator = TaughtNarrator(
+        target=target, asking=asking, reading=reading, retriever=lamp_retriever(tmp_path), options=OPTIONS
+    )
+    target.then(reply(" Edison"))
+    looked_up = NarrativeStep(sub_query="Who?", retrieve=True, passages=("lamp: It was lit.",), answer="Brandt")
+    assert narrator.answers(QUERY, (looked_up,), "What is the mooring fee?").retrieved is None
+    assert f"{CONTEXT}\n[1] lamp: It was lit.\n{INTERMEDIATE_ANSWER} Brandt" in written(target)[0]
+    reading.then(reply("1,500 crowns"), reply("Not stated"))
+    passages, told = narrator.look_up(QUERY, (FIRST,), "What is the mooring fee?")
+    assert (len(passages), told) == (2, "1,500 crowns")
+    expected = prompts.with_passages("What is the mooring fee?", [prompts.Passage(title="", text=p) for p in passages])
+    assert reading.calls[0].prompt.text == f"<user>{expected}</user>\n<assistant>"
+    assert narrator.look_up(QUERY, (), "harbour") == ((passage("harbour", "The harbour faces east."),), "")
+    assert not asking.calls
 
 
 def _noting(model: ScriptedModel, order: list[str]):
