@@ -42,7 +42,7 @@ def exploration_sections(manifest: SynthesisManifest, figures: RunFigures) -> tu
     return (
         Section(
             title="Right paths",
-            table=Table(columns=("steps or look-ups", "paths with so many steps", "so many look-ups"), rows=lengths),
+            table=Table(columns=("how many", "paths by steps", "by look-ups"), rows=lengths),
             notes=tuple(f"{note}." for note in _exploration_notes(manifest, figures)),
         ),
         Section(title="What it took", table=Table(columns=("", "number"), rows=work)),
