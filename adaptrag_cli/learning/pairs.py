@@ -96,7 +96,7 @@ def _best_below(tree: Tree, path: str) -> tuple[bool, int]:
 def _pair(question: str, before: Steps, step: NarrativeStep, rejected: NarrativeStep | None) -> Pair:
     told = render(Narrative(steps=before))
     asked = f"{FOLLOW_UP} {on_one_line(step.sub_query)}\n"
-    markers = (INTERMEDIATE_ANSWER, SEARCH)
+    markers = (INTERMEDIATE_ANSWER, f"{SEARCH}\n")  # with its end: a full stop and a new line are often one token
     if rejected is None:
         preferred_text, rejected_text = reversed(markers) if step.retrieve else markers
     else:
@@ -110,5 +110,5 @@ def _pair(question: str, before: Steps, step: NarrativeStep, rejected: Narrative
 
 
 def _continuation(step: NarrativeStep) -> str:
-    """What follows a sub-query's line, up to the end of its step."""
-    return render(Narrative(steps=(step,))).split("\n", 1)[1]
+    """What follows a sub-query's line, up to the end of its step's last line."""
+    return render(Narrative(steps=(step,))).split("\n", 1)[1] + "\n"

@@ -163,7 +163,7 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
         with open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
             material = _material(plan, manifest, tokens)
             begun = _digest(plan.base.fingerprint, plan.seed, shape, start.fingerprint if start is not None else "")
-            digest = _digest(begun, plan.stage, plan.recipe, plan.beta, material.data)
+            digest = _digest(begun, plan.stage, plan.recipe, plan.beta, material.data, material.decisions)
             report = _finished(path, plan, digest) if resume else None
             if report is not None:
                 watcher.note(f"stage {report.training} is done already")

@@ -94,7 +94,7 @@ def test_pairs_prefer_the_decisions_of_the_cheapest_right_path():
     assert (first.prefix, first.preferred, first.rejected) == (
         "Follow up: first?\n",
         "Intermediate answer:",
-        "Let's search the question in Wikipedia.",
+        "Let's search the question in Wikipedia.\n",
     )
     assert second.prefix == "Follow up: first?\nIntermediate answer: a guess\nFollow up: second?\n"
     assert second.prefers_retrieval and second.rejected == "Intermediate answer:"
@@ -103,8 +103,8 @@ def test_pairs_prefer_the_decisions_of_the_cheapest_right_path():
 def test_pairs_of_whole_sentences():
     tree = explore("q", TwoSteps(), {"DR"}.__contains__)
     second = make_pairs(tree, "sentence")[1]
-    searched = "Let's search the question in Wikipedia.\nContext:\n[1] p\nIntermediate answer: a fact"
-    assert (second.preferred, second.rejected) == (searched, "Intermediate answer: a guess")
+    searched = "Let's search the question in Wikipedia.\nContext:\n[1] p\nIntermediate answer: a fact\n"
+    assert (second.preferred, second.rejected) == (searched, "Intermediate answer: a guess\n")
 
 
 def test_passages_of_whole_sentences_do_not_count():
@@ -116,7 +116,7 @@ def test_passages_of_whole_sentences_do_not_count():
         if is_learned
     )
     assert counted.decode() == (
-        "Let's search the question in Wikipedia.\nIntermediate answer: a fact" + "Intermediate answer: a guess"
+        "Let's search the question in Wikipedia.\nIntermediate answer: a fact\n" + "Intermediate answer: a guess\n"
     )
 
 
