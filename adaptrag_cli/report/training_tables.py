@@ -41,8 +41,8 @@ def exploration_sections(manifest: SynthesisManifest, figures: RunFigures) -> tu
     )
     return (
         Section(
-            title="Right paths",
-            table=Table(columns=("how many", "paths by steps", "by look-ups"), rows=lengths),
+            title="Right paths with so many steps and look-ups",
+            table=Table(columns=("number", "steps", "look-ups"), rows=lengths),
             notes=tuple(f"{note}." for note in _exploration_notes(manifest, figures)),
         ),
         Section(title="What it took", table=Table(columns=("", "number"), rows=work)),
