@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -130,9 +131,9 @@ def synthesize(
         if not figures.solved:
             raise AdaptRAGError(
                 f"none of {figures.explored} questions was solved, so there is nothing to learn from",
-                "ask more of them, name a stronger --teacher, or check the index with: adaptrag deeprag tree",
+                f"ask more of them, or name a stronger --teacher; what was found: {_tree_command(out)}",
             )
-        say(printable(f"wrote {out}; look at it with: adaptrag deeprag tree {out}"))
+        say(printable(f"wrote {out}; look at it with: {_tree_command(out)}"))
 
 
 @deeprag_app.command(
@@ -166,6 +167,10 @@ def tree(
             print_questions(run, manifest, read_explored(run), as_json=as_json)
 
 
+def _tree_command(run: Path) -> str:
+    return shlex.join(["adaptrag", "deeprag", "tree", str(run)])
+
+
 def _walk(run: Path, question_id: str) -> None:
     """Show the trees on a screen, that of a named question first.
 
@@ -177,10 +182,10 @@ def _walk(run: Path, question_id: str) -> None:
 
     explored = read_explored(run)
     if not explored:
-        raise ConfigError(f"{run} holds no tree yet", "go on with: adaptrag deeprag synthesize --resume")
+        raise ConfigError(f"{run} holds no tree yet", "go on with the command that began it, and --resume")
     keys = [each.key for each in explored]
     first = keys.index(find_explored(run, question_id).key) if question_id else 0
-    require_terminal(f"use: adaptrag deeprag tree {run} ID")
+    require_terminal(f"use: {_tree_command(run)} ID")
     from adaptrag_cli.tui.trees_app import TreesApp
 
     TreesApp(read_run(run), explored, first).run()

@@ -142,6 +142,7 @@ def train(
             pairs=cast("PairsOf", pairs),
             seed=seed,
             gpu_layers=settings.models.gpu_layers,
+            threads=settings.models.threads,
         )
         with watching_evaluation(counted="texts") as watcher:
             path, report = train(plan, watcher, resume=resume)
@@ -199,3 +200,4 @@ def _print(plan: TrainingPlan, path: Path, report: TrainingReport, *, as_json: b
     if report.training == "imitation":
         further = ["adaptrag", "deeprag", "train", str(plan.run), "--stage", "calibration"]
         say(printable(f"or go on with: {shlex.join(further)}"))
+        say(printable(f"or first explore again with --adapter {report.adapter}, and calibrate on that run"))

@@ -12,7 +12,8 @@ Differs from the paper:
 - Sub-queries are looked up among the passages that the run's trees have found, by BM25: no index needs to be open.
 - Form is the whole narrative and nothing else; the code only asks whether two tags occur in it.
 - A group whose rewards are all the same is not learned from: nothing of it but KL would count, for twice the time.
-- A narrative searches at most 6 times and writes at most 256 tokens of its own; the code lets it take 8 turns.
+- A narrative searches as often as the run's trees have steps, reads as many passages each time as they do, and writes
+  at most 256 tokens of its own; the code lets it take 8 turns.
 - A narrative ends at 4096 tokens with all that it has read, be it within a passage: memory has to hold it.
 - The loss that is told is the negative mean reward, in training as for what is held out.
 """

@@ -13,6 +13,7 @@ Differs from the paper:
   within a narrative small models copy the whole question, and conclude with whatever they have read.
 - Whether it is over is read off the likelier of the two beginnings of the next line, and the first step always is one.
 - That passages do not tell is known by common words (`_TELLS_NOTHING`); the code prunes a phrase that it has asked for.
+  The teacher is offered none here, and so it guesses.
 - A sub-query of one word ends the path.
 """
 
@@ -48,8 +49,12 @@ from adaptrag_cli.words import words
 
 _LINE_END = ("\n",)
 _TELLS_NOTHING = re.compile(
-    r"\W*(there is |it is )?(no|not) (\w+ )?(info(rmation)?|mentioned|stated|specified|provided|given|known)\b"
-    r"|\W*unknown\W*$|the (passages?|context|text) (do|does) not\b",
+    r"\W*(there is )?no (\w+ )?info(rmation)?\b"
+    r"|\W*((it|this|that|the answer) is )?not (\w+ )?(mentioned|stated|specified|provided|given|known)"
+    r"(\W*$|[.,;]| (in|by|here)\b)"
+    r"|\W*((it|this|that|the answer) is )?(unknown|unclear)\W*$|\W*(none|n/a)\W*$"
+    r"|\W*i (do not|don't|cannot|can't) \w+"
+    r"|\W*the (\w+ )?(passages?|context|text|documents?) (do|does) not\b",
     re.IGNORECASE,
 )
 """How models say that passages do not tell; the released code prunes its own such phrase (METHODS 9.3)."""

@@ -10,7 +10,7 @@ put back when the folder is opened to go on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -124,22 +124,24 @@ class SynthesisLog:
         """
         self._manifest = manifest
         self.explored = list(_read_lines(folder))
+        self._done = {explored.key for explored in self.explored}
         found = (trajectory_of(explored, manifest.paths, manifest.seed) for explored in self.explored)
         write_trajectories(folder / TRAJECTORIES, (trajectory for trajectory in found if trajectory is not None))
         self._trees = RecordLog(folder / TREES)
         self._trajectories = RecordLog(folder / TRAJECTORIES)
 
     @property
-    def done(self) -> frozenset[RunKey]:
+    def done(self) -> Set[RunKey]:
         """The questions whose tree is there."""
-        return frozenset(explored.key for explored in self.explored)
+        return self._done
 
     def append(self, explored: Explored) -> None:
         """Write a tree, and its trajectory where it was solved, through to the disk."""
-        if explored.key in self.done:
+        if explored.key in self._done:
             raise ValueError(f"tree {explored.key} is there already")
         self._trees.append(_stored(explored))
         self.explored.append(explored)
+        self._done.add(explored.key)
         trajectory = trajectory_of(explored, self._manifest.paths, self._manifest.seed)
         if trajectory is not None:
             self._trajectories.append(trajectory)

@@ -36,7 +36,7 @@ from adaptrag_cli.learning.examples import (
 )
 from adaptrag_cli.learning.fitting import Recipe
 from adaptrag_cli.learning.losses import BETA, IGNORED, calibration_losses, fork_logprobs, token_cross_entropy
-from adaptrag_cli.learning.pairs import PairsOf, make_pairs
+from adaptrag_cli.learning.pairs import PairsOf, lacks_sentences, make_pairs
 from adaptrag_cli.learning.trajectories import Trajectory, answer_only
 from adaptrag_cli.learning.tree import Tree
 
@@ -102,16 +102,31 @@ def imitation_data(
 
 
 def calibration_data(
-    trees: Sequence[Tree], trajectories: Sequence[Trajectory], tokens: TurnTokens, *, seed: int, pairs: PairsOf = "path"
+    trees: Sequence[Tree],
+    trajectories: Sequence[Trajectory],
+    tokens: TurnTokens,
+    *,
+    seed: int,
+    whole: bool,
+    pairs: PairsOf = "path",
 ) -> Parted[Preference]:
     """Make pairs of trees, cut them into tokens, and hold the same questions out as stage I.
 
+    Args:
+        whole: the trees were explored beyond their first right path.
+
     Raises:
-        ConfigError: too few questions were solved, or there are too few pairs, or all prefer the same decision.
+        ConfigError: the pairs need whole trees, too few questions were solved, there are too few pairs, or all prefer
+            the same decision.
     """
+    if not whole and (pairs == "all-nodes" or (pairs == "sentence" and any(map(lacks_sentences, trees)))):
+        missing = "end at their first right path" if pairs == "all-nodes" else "lack answers that no path has needed"
+        raise ConfigError(
+            f"--pairs {pairs} needs whole trees, and these {missing}", "synthesize with --whole, or take --pairs path"
+        )
     made = [preference_of(pair, tokens) for tree in trees for pair in make_pairs(tree, pairs)]
     parted = _parted(made, _held_out(trajectories, seed))
-    more = "synthesize with more questions" + (", or take --pairs all-nodes" if pairs == "path" else "")
+    more = "synthesize with more questions" + (", or take --pairs all-nodes" if whole and pairs == "path" else "")
     if len(parted.train) < MIN_PAIRS or not parted.held_out:
         raise ConfigError(
             f"{len(parted.train)} pairs to learn from and {len(parted.held_out)} to measure with are too few", more

@@ -15,6 +15,8 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
+
 from adaptrag_cli import __version__, prompts
 from adaptrag_cli.config import Settings
 from adaptrag_cli.errors import ConfigError, RunCancelled
@@ -31,6 +33,7 @@ from adaptrag_cli.models.base import LanguageModel
 from adaptrag_cli.models.branching import BranchingModel
 from adaptrag_cli.retrieval import Retriever
 from adaptrag_cli.session.indexes import OpenIndex
+from adaptrag_cli.session.measured import taught_examples
 from adaptrag_cli.session.plan import ModelLoad, model_load_of
 from adaptrag_cli.session.session import load_models
 from adaptrag_cli.stepwise.narrative import listed_examples, worked_examples
@@ -88,8 +91,10 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
         AdaptRAGError: a model or an index cannot be used.
     """
     strategy = load_strategy(_STRATEGY)
-    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins)
     target, teacher = model_load_of(plan.settings), _teacher_load(plan)
+    taught = taught_examples(strategy, target.file)
+    measured = (taught,) if taught is not None else ()
+    options, _ = resolve_options(strategy, plan.settings.ask, plan.settings.origins, measured=measured)
     with only_writer(plan.out):
         before = require_free_for_trees(plan.out, resume=resume)
         indexes = {asked.questions.name: open_asked(asked, plan.settings, plan.out, watcher) for asked in plan.sets}
@@ -97,7 +102,7 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
         if before is None:
             write_run(plan.out, manifest)
         else:
-            require_same(plan.out, before, manifest)
+            require_same(plan.out, before, _as_noted(before, manifest, target, teacher))
         with closing(SynthesisLog(plan.out, manifest)) as log:
             missing = [key for key in manifest.keys if key not in log.done]
             watcher.began(len(manifest.keys), len(manifest.keys) - len(missing))
@@ -105,6 +110,18 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
                 _explore_all(plan, options, (target, teacher), indexes, log, watcher)
             order = {key: number for number, key in enumerate(manifest.keys)}
             return tuple(sorted(log.explored, key=lambda explored: order[explored.key]))
+
+
+def _as_noted(
+    before: SynthesisManifest, now: SynthesisManifest, target: ModelLoad, teacher: ModelLoad
+) -> SynthesisManifest:
+    """With the fingerprints that were noted earlier, where they are those of the same files, verified since."""
+    noted: dict[str, str] = {}
+    if target.file.matches(before.model_fingerprint):
+        noted["model_fingerprint"] = before.model_fingerprint
+    if teacher.file.matches(before.teacher_fingerprint):
+        noted["teacher_fingerprint"] = before.teacher_fingerprint
+    return msgspec.structs.replace(now, **noted)
 
 
 def _teacher_load(plan: SynthesisPlan) -> ModelLoad:

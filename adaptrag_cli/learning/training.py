@@ -48,7 +48,7 @@ from adaptrag_cli.learning.lora import (
 )
 from adaptrag_cli.learning.losses import BETA
 from adaptrag_cli.learning.pairs import PairsOf
-from adaptrag_cli.learning.rollouts import Search
+from adaptrag_cli.learning.rollouts import Limits, Search
 from adaptrag_cli.learning.runs import TRAJECTORIES, Explored, SynthesisManifest, read_explored, read_run
 from adaptrag_cli.learning.stages import (
     Calibrated,
@@ -103,6 +103,8 @@ class TrainingPlan:
     pairs: PairsOf
     seed: int
     gpu_layers: str
+    threads: int | None = None
+    """None: one per physical core."""
     beta: float = BETA
     may_replace: bool = False
     """Whether the adapter may take the place of one that was made of another run."""
@@ -162,7 +164,8 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
         require_free_to_train(plan.folder, resume=resume)
         with open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
             material = _material(plan, manifest, tokens)
-            begun = _digest(plan.base.fingerprint, plan.seed, shape, start.fingerprint if start is not None else "")
+            base = manifest.model_fingerprint.partition("+")[0]  # as it was noted: it may have been verified since
+            begun = _digest(base, plan.seed, shape, start.fingerprint if start is not None else "")
             digest = _digest(begun, plan.stage, plan.recipe, plan.beta, material.data, material.decisions)
             report = _finished(path, plan, digest) if resume else None
             if report is not None:
@@ -224,6 +227,8 @@ class _Material:
     """Questions of the run that were not explored yet."""
     search: Search | None = None
     """Among the run's passages, where narratives are to be written."""
+    limits: Limits
+    """How far they may be written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +251,7 @@ class _StageRun:
         import torch
 
         plan = self.plan
-        torch.set_num_threads(physical_cores())
+        torch.set_num_threads(plan.threads or physical_cores())
         self.watcher.note(f"loading the weights of {plan.base.name}")
         device = training_device(plan.gpu_layers)
         model = add_lora(load_base(plan.base.path, device=device), self.shape, seed=plan.seed).to(device)
@@ -327,7 +332,7 @@ class _StageRun:
         """Train on trajectories, on pairs with what the reference gives them, or on what the model itself writes."""
         data, search = self.material.data, self.material.search
         if search is not None:
-            drawn = GroupLoss(model, self.tokens, search, seed=self.plan.seed)
+            drawn = GroupLoss(model, self.tokens, search, seed=self.plan.seed, limits=self.material.limits)
             return self._fitted(model, data.train, data.held_out, drawn, resume, before_item=drawn.before_item)
         if self.plan.stage == "imitation":
             return self._fitted(model, data.train, data.held_out, partial(imitation_loss, model), resume)
@@ -404,6 +409,7 @@ def _material(plan: TrainingPlan, manifest: SynthesisManifest, tokens: ChatToken
         decisions=decisions_of(trees, held_out, tokens),
         unexplored=len(manifest.keys) - len(explored),
         search=search,
+        limits=Limits(top_k=int(manifest.settings["top_k"] or Limits.top_k), max_searches=manifest.max_steps),
     )
 
 
@@ -415,13 +421,9 @@ def _data(
     trajectories = read_trajectories(plan.run / TRAJECTORIES)
     if plan.stage == "imitation":
         return imitation_data(trajectories, tokens, seed=plan.seed, objective=plan.objective), None
-    if plan.pairs == "all-nodes" and not manifest.whole:
-        raise ConfigError(
-            f"--pairs {plan.pairs} needs whole trees, and those of {plan.run} end at their first right path",
-            "synthesize with --whole, or take --pairs path or sentence",
-        )
     trees = [each.tree for each in explored]
-    return calibration_data(trees, trajectories, tokens, seed=plan.seed, pairs=plan.pairs), None
+    parted = calibration_data(trees, trajectories, tokens, seed=plan.seed, whole=manifest.whole, pairs=plan.pairs)
+    return parted, None
 
 
 def _shape(plan: TrainingPlan, start: AdapterFile | None) -> LoraShape:

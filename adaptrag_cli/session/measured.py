@@ -35,7 +35,7 @@ def measured_settings(
     shipped: Calibration | None,
 ) -> tuple[Setting, ...]:
     """Values that stand in for the strategy's own defaults with this model."""
-    found = (_threshold(calibrated, shipped), _trigger(strategy, origins, shipped), _examples(strategy, file))
+    found = (_threshold(calibrated, shipped), _trigger(strategy, origins, shipped), taught_examples(strategy, file))
     return tuple(setting for setting in found if setting is not None)
 
 
@@ -63,7 +63,7 @@ def _threshold(calibrated: Calibrated | None, shipped: Calibration | None) -> Se
     return None
 
 
-def _examples(strategy: Strategy, file: ModelFile) -> Setting | None:
+def taught_examples(strategy: Strategy, file: ModelFile) -> Setting | None:
     """An adapter of `adaptrag deeprag train` has learned the form without worked examples, and is asked without."""
     if strategy.name != _TAUGHT or file.adapter is None or not file.adapter.stage:
         return None

@@ -17,7 +17,7 @@ does. Neither decides: 2S+1 calls. `iterdrag` (Yue et al., 2024; METHODS 12b) is
 
 Differs from the papers:
 - The model is prompted, by six worked examples of our own; the paper's is trained to the form, and has none. With an
-  adapter of `adaptrag deeprag train`, `ask` and `tui` take none by default, for it was trained so.
+  adapter of `adaptrag deeprag train` every command takes none by default, for it was trained so.
 - The paper's code reads the decision from the text that the model writes up to `Let` or `Intermediate answer:`. Here
   the first tokens of both markers are compared, which is the same where the model keeps to the form, and holds it to
   the form where it does not. The log-odds are in the trace.

@@ -1,6 +1,6 @@
 """Write what DeepRAG's training came to as Markdown: its trees and stages, then what its adapters answer.
 
-    python tests/benchmarks/narrative_tables.py RUN... --eval EVAL > tests/benchmarks/deeprag.md
+    python tests/benchmarks/narrative_tables.py RUN... --eval EVAL > tests/benchmarks/deeprag-0.5b.md
 
 RUN is a folder of `adaptrag deeprag synthesize`, EVAL a finished run of `adaptrag eval` that varies the adapter. The
 first adapter of EVAL (`none`) is what the others are compared with, question by question. Intervals hold 95 %: Wilson's

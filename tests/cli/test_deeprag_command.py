@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from adapters import write_header
 from adaptrag_cli.answers import FINAL_ANSWER_IS
 from adaptrag_cli.cli.app import app
 from adaptrag_cli.index.store import Freshness
 from adaptrag_cli.learning.runs import TRAJECTORIES, TREES, Explored, SynthesisLog, read_run
 from adaptrag_cli.learning.trajectories import read_trajectories
+from adaptrag_cli.models.adapters import adapter_path
 from adaptrag_cli.models.base import LabelScores, Prompt
 from adaptrag_cli.models.catalogue import find_entry
+from adaptrag_cli.models.files import locate_model
 from adaptrag_cli.session.indexes import OpenIndex
 from adaptrag_cli.stepwise.narrative import INTERMEDIATE_ANSWER
 from fakes import Reply, ScriptedModel, reply
@@ -174,6 +177,32 @@ def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
         refused = synthesize(world, "--resume", *words)
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert f"run was begun with other {what} (give what it was begun with" in refused.stderr
+
+
+def test_a_model_that_was_verified_since_goes_on(world: World, monkeypatch: pytest.MonkeyPatch):
+    assert synthesize(world, "--teacher", TEACHER).exit_code == 0
+    assert read_run(Path("run")).model_fingerprint.startswith("partial:")
+    monkeypatch.setattr("adaptrag_cli.models.files.unchanged_hash", lambda *_: "cd" * 32)
+    monkeypatch.setattr("adaptrag_cli.models.files.read_stamp", lambda *_: type("S", (), {"published": True}))
+    again = synthesize(world, "--teacher", TEACHER, "--resume")
+    assert again.exit_code == 0, again.output
+
+
+def test_an_adapter_explores_as_it_was_trained(world: World):
+    """Without worked examples; the paths that stage calibration learns from are those that strategy deeprag writes."""
+    file = world.folder / "models" / find_entry(MODEL).file
+    file.unlink()
+    write_header(file, general__type="model")
+    os.truncate(file, find_entry(MODEL).size_bytes or 0)
+    base = locate_model(MODEL, file.parent).fingerprint
+    told = {"adaptrag__base__name": MODEL, "adaptrag__base__fingerprint": base}
+    write_header(adapter_path(world.folder / "models", "mine"), **told)
+    done = synthesize(world, "--adapter", "mine", "--limit", "1")
+    assert done.exit_code == 0, done.output
+    assert read_run(Path("run")).settings["examples"] == 0
+    assert world.models[0].calls[0].prompt.text.count("Question:") == 1
+    asked = synthesize(world, "--adapter", "mine", "--limit", "1", "--examples", "2", "--resume")
+    assert "run was begun with other examples" in asked.stderr
 
 
 @pytest.mark.parametrize(("paths", "learned"), [("cheapest", "D"), ("most", "R")])

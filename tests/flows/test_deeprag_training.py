@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -16,7 +16,7 @@ from adaptrag_cli.errors import ConfigError, RunCancelled, UnknownName
 from adaptrag_cli.learning import training
 from adaptrag_cli.learning.export import read_weights
 from adaptrag_cli.learning.fitting import CHECKPOINT, LOSSES, Recipe
-from adaptrag_cli.learning.grpo import reward_data
+from adaptrag_cli.learning.grpo import GroupLoss, reward_data
 from adaptrag_cli.learning.rollouts import Limits
 from adaptrag_cli.learning.runs import TRAJECTORIES, read_explored
 from adaptrag_cli.learning.stages import REFERENCES, References, decision_odds, imitation_data
@@ -32,7 +32,7 @@ from adaptrag_cli.learning.training_report import (
 )
 from adaptrag_cli.learning.trajectories import read_trajectories
 from adaptrag_cli.models.adapters import find_adapter
-from adaptrag_cli.models.files import ModelFile
+from adaptrag_cli.models.files import ModelFile, partial_fingerprint
 from explored_trees import explored
 from tiny_learner import ByteTokens, tiny_base
 from training_runs import a_base, a_run, a_tiny_world, explored_with, tiny_layout
@@ -327,6 +327,24 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path):
         train(a_plan(tmp_path, "calibration", rank=3), Watcher(), resume=False)
 
 
+def test_a_training_uses_as_many_threads_as_it_is_given(tmp_path: Path):
+    import torch
+
+    train(a_plan(tmp_path, threads=2), Watcher(), resume=False)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_model_that_was_verified_since_is_not_trained_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    base = a_base(tmp_path)
+    noted = replace(base, fingerprint=partial_fingerprint(base.path))
+    a_run(tmp_path / "run", fingerprint=noted.fingerprint)
+    _, first = train(a_plan(tmp_path, base=noted), Watcher(), resume=False)
+    watcher = Watcher()
+    _, again = train(a_plan(tmp_path, base=base), watcher, resume=True)
+    assert watcher.notes == ["stage imitation is done already"]
+    assert again == first
+
+
 def test_what_was_measured_once_is_not_measured_again(tmp_path: Path):
     from adaptrag_cli.learning.examples import preference_of
     from adaptrag_cli.learning.pairs import make_pairs
@@ -344,10 +362,17 @@ def test_what_was_measured_once_is_not_measured_again(tmp_path: Path):
 
 
 def test_rewards_go_on_from_imitation_and_need_no_solved_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(training, "GroupLoss", partial(training.GroupLoss, group=2, limits=Limits(max_tokens=4)))
+    given = []
+
+    def short(*arguments, limits: Limits, **told):
+        given.append(limits)
+        return GroupLoss(*arguments, group=2, limits=replace(limits, max_tokens=4), **told)
+
+    monkeypatch.setattr(training, "GroupLoss", short)
     a_run(tmp_path / "run", dict.fromkeys("abcde", "never"))
     recipe = Recipe(learning_rate=0.01, epochs=1)
     plan = a_plan(tmp_path, "grpo", adapter_from="", rank=2, recipe=recipe)
     path, report = train(plan, Watcher(), resume=False)
     assert (report.train, report.held_out, report.loss_before, report.odds_before) == (4, 1, 0.0, None)
     assert find_adapter(tmp_path, path.stem).stage == "grpo"
+    assert given == [Limits(top_k=3, max_searches=2)]  # as the trees were explored

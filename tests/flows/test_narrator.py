@@ -145,6 +145,23 @@ def test_a_teacher_reads_the_passages_of_a_sub_query_and_nothing_else(tmp_path: 
     assert not asking.calls
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_told"),
+    [
+        ("not stated", False), ("It is not mentioned in the passages.", False), ("There is no information", False),
+        ("None", False), ("N/A", False), ("It is unknown", False), ("I don't know", False), ("Unknown.", False),
+        ("The answer is not provided in the passages", False), ("not clearly stated", False),
+        ("The given passages do not contain the answer", False),
+        ("Not known for his speeches, but for Hamlet", True), ("Not given up", True), ("No", True),
+        ("none of them", True), ("1 July", True), ("Unknown Pleasures", True),
+    ],
+)  # fmt: skip
+def test_what_counts_as_not_told(narrator, models, answer: str, is_told: bool):
+    models[1].then(reply(answer))
+    passages, told = narrator.look_up(QUERY, (), "What is the mooring fee?")
+    assert passages and bool(told) is is_told
+
+
 def _noting(model: ScriptedModel, order: list[str]):
     generate = model._generate
 

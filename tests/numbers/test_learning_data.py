@@ -9,7 +9,8 @@ import pytest
 
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.learning.examples import preference_of
-from adaptrag_cli.learning.pairs import make_pairs
+from adaptrag_cli.learning.pairs import lacks_sentences, make_pairs
+from adaptrag_cli.learning.stages import calibration_data
 from adaptrag_cli.learning.trajectories import answer_only, make_trajectory, read_trajectories, write_trajectories
 from adaptrag_cli.learning.tree import Answers, Limits, explore
 from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep, render
@@ -145,9 +146,25 @@ def test_an_answer_that_was_put_off_is_no_sentence():
         def answers(self, question, steps, sub_query):
             return Answers(direct="a guess", retrieved=None)
 
+        def look_up(self, question, steps, sub_query):
+            return ("p",), "a fact"
+
     tree = explore("q", Later(), {"DD"}.__contains__)
     assert len(make_pairs(tree, "path")) == 2
     assert make_pairs(tree, "sentence") == ()
+    assert lacks_sentences(tree)
+    with pytest.raises(ConfigError, match="--pairs sentence needs whole trees, and these lack answers") as refused:
+        calibration_data([tree], (), ByteTokens(), seed=0, whole=False, pairs="sentence")
+    assert refused.value.hint == "synthesize with --whole, or take --pairs path"
+
+    whole = explore("q", Later(), {"DD"}.__contains__, whole=True)
+    assert not lacks_sentences(whole)
+    assert [pair.prefers_retrieval for pair in make_pairs(whole, "sentence")] == [False, False]
+
+
+def test_a_right_path_that_looks_everything_up_lacks_no_sentence():
+    assert not lacks_sentences(explore("q", TwoSteps(), {"RR"}.__contains__))
+    assert not lacks_sentences(explore("q", TwoSteps(), lambda _: False))
 
 
 @pytest.mark.parametrize("pairs", ["path", "all-nodes", "sentence"])
