@@ -255,6 +255,14 @@ def test_what_ended_a_call_is_told():
     assert said(run)[1][1].endswith("  length")
 
 
+def test_a_text_that_was_replayed_has_no_rate():
+    run = traces.retrieved()
+    first, second, *_ = (i for i, event in enumerate(run) if isinstance(event, TokenGenerated))
+    assert said(run)[1][1].endswith("  10.0     20      4       2  end")
+    run[second] = msgspec.structs.replace(run[second], elapsed_ms=run[first].elapsed_ms + 0.1)
+    assert said(run)[1][1].endswith("            20      4       2  end")
+
+
 def test_a_text_that_was_handed_in_says_so():
     run = traces.retrieved()
     draft = next(i for i, event in enumerate(run) if isinstance(event, PromptBuilt))

@@ -59,6 +59,8 @@ _NAMES = {
 _HIDDEN = "setup"
 """The stage that holds what belongs to no other; shown only where it took time."""
 _LEAST_MS = 0.5
+_LEAST_TOKEN_MS = 0.2
+"""No model writes a token in less."""
 _NAME, _SHORT_NAME = 24, 16
 _TIME = 10
 _CALL = 27
@@ -103,9 +105,13 @@ class _Stage:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Of the tokens after the first, whose time is the prompt's; None for fewer than two."""
+        """Of the tokens after the first, whose time is the prompt's; None for fewer than two, or replayed ones.
+
+        In traces of `eval`, texts of a batch or of its cache follow each other at once.
+        """
         lasted = self.last_token_ms - self.first_token_ms
-        return 1000.0 * (self.written - 1) / lasted if self.written > 1 and lasted > 0 else None
+        is_replayed = lasted < _LEAST_TOKEN_MS * (self.written - 1)
+        return 1000.0 * (self.written - 1) / lasted if self.written > 1 and not is_replayed else None
 
 
 @dataclass(kw_only=True)
