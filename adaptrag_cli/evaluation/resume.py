@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -101,14 +101,19 @@ def on_the_day(plan: Plan, before: Manifest | None) -> Plan:
     return replace(plan, settings=with_overrides(plan.settings, {"ask.today": (day, "the day the run was begun")}))
 
 
-def joined(before: Cell | None, now: Cell, out: Path) -> Cell:
+def joined(before: Cell | None, now: Cell, out: Path, is_model: Callable[[str], bool]) -> Cell:
     """Let new strategies join a cell, and refuse to mix numbers of two set-ups in one folder.
+
+    Args:
+        is_model: whether a fingerprint that was noted earlier is the model's (`ModelFile.matches`).
 
     Raises:
         ConfigError: naming what differs.
     """
     if before is None:
         return now
+    if is_model(before.model_fingerprint):
+        now = msgspec.structs.replace(now, model_fingerprint=before.model_fingerprint)
     for what in ("model_fingerprint", "encoder_identity", "indexes", "lanes", "calibration_digest"):
         if getattr(before, what) != getattr(now, what):
             name = what.removesuffix("_fingerprint").removesuffix("_identity").removesuffix("_digest")

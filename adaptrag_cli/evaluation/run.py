@@ -115,7 +115,9 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
                 if wanted[cell_plan.name] <= done:
                     continue
                 with closing(_OpenCell(plan, cell_plan, cache, watcher)) as cell:
-                    cells[cell_plan.name] = joined(cells.get(cell_plan.name), cell.description, plan.out)
+                    cells[cell_plan.name] = joined(
+                        cells.get(cell_plan.name), cell.description, plan.out, cell.file.matches
+                    )
                     write_manifest(plan.out, manifest_of(plan, tuple(cells.values()), before))
                     cell.ask_all(log, done)
     return read_run(plan.out)
@@ -158,6 +160,7 @@ class _OpenCell:
         self._session_plans = {s.label: plan_session(settings_of(s, self._settings)) for s in plan.strategies}
         plans = self._session_plans.values()
         load = replace(next(iter(plans)).load, signals=any(each.load.signals for each in plans))
+        self.file = load.file
         self._indexes = {s.name: self._open_index(s) for s in plan.sets}
         require_corpora(self._indexes, self._session_plans)
         require_other_labels(plan.sets, self._session_plans, self._settings.ask.labels, load.file, watcher.note)

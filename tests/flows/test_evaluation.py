@@ -19,6 +19,7 @@ from adaptrag_cli.errors import ConfigError, RunCancelled, UnknownName
 from adaptrag_cli.evaluation import plan as planning
 from adaptrag_cli.evaluation.formats.reading import load_questions
 from adaptrag_cli.evaluation.results import Result, RunData, read_results, read_run
+from adaptrag_cli.evaluation.resume import joined
 from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.run import evaluate
 from adaptrag_cli.evaluation.scoring import score_run
@@ -382,6 +383,15 @@ def test_other_settings_are_refused_in_the_same_folder(world: World):
     changed = replace(plan, settings=with_overrides(plan.settings, {"ask.top_k": (2, "--top-k")}))
     with pytest.raises(ConfigError, match="asked always with other settings"):
         evaluate(changed, Watcher(), resume=True)
+
+
+def test_a_model_that_was_verified_since_is_still_the_same(world: World):
+    """Its fingerprint is another one then; that of another file is refused."""
+    (cell,) = world.evaluate("never").manifest.cells
+    now = msgspec.structs.replace(cell, model_fingerprint="sha256:later")
+    assert joined(cell, now, world.folder, cell.model_fingerprint.__eq__) == cell
+    with pytest.raises(ConfigError, match="was begun with other model"):
+        joined(cell, now, world.folder, lambda _: False)
 
 
 def test_a_grid_runs_every_cell(world: World):
