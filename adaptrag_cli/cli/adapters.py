@@ -84,12 +84,10 @@ def _models_dir(flag: Path | None) -> Path:
 
 
 def _print_table(files: tuple[AdapterFile, ...], folder: Path) -> None:
-    cells = [("NAME", "BASE", "STAGE", "SIZE", "CREATED", "FITS")]
+    cells = [("NAME", "STAGE", "SIZE", "CREATED", "FOR")]
     for file in files:
-        fits = ", ".join(fitting_models(file, folder)) or "no model that is here"
-        base = file.base_name or f"unknown ({file.architecture})"
-        size = f"{file.size / 1e6:.1f} MB"
-        cells.append((file.name, base, file.stage or "-", size, file.created[:16].replace("T", " ") or "-", fits))
+        fits = ", ".join(fitting_models(file, folder)) or f"{file.base_name or file.architecture} (not here)"
+        cells.append((file.name, file.stage or "-", f"{file.size / 1e6:.1f} MB", file.created[:10] or "-", fits))
     widths = [max(len(printable(line[column])) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         padded = (printable(cell).ljust(width) for cell, width in zip(line, widths, strict=True))

@@ -45,13 +45,19 @@ def is_agreed(question: str) -> bool:
 def reporting_errors() -> Iterator[None]:
     """Turn expected failures into one line on stderr and the documented exit code.
 
-    A programming error keeps its traceback.
+    So is a file that the system does not let us read or write. A programming error keeps its traceback.
     """
     try:
         yield
     except AdaptRAGError as error:
         say(describe(error))
         raise typer.Exit(int(error.exit_code)) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        hint = "see that it is there, and may be read and written"
+        say(describe(AdaptRAGError(f"{error.filename}: {error.strerror}", hint)))
+        raise typer.Exit(int(ExitCode.RUN_FAILED)) from error
     except KeyboardInterrupt as error:
         say("adaptrag: stopped")
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from error

@@ -29,6 +29,9 @@ EXAMPLES = (
     "Examples:\n\nadaptrag deeprag train run --stage imitation\n\nadaptrag deeprag train run --stage calibration\n\n"
     "adaptrag deeprag train run --stage calibration --pairs all-nodes --name careful"
 )
+LEARNING_RATES = "imitation 0.0002, calibration 5e-05, grpo 0.0001"
+EPOCHS = "imitation 3, calibration 2, grpo 2"
+"""As `learning.stages.RECIPES` has them, which a help need not load."""
 _TRAINING = "Training"
 _STAGES = ("imitation", "calibration", "grpo")
 _OBJECTIVES = ("all", "answer-only")
@@ -64,10 +67,20 @@ def train(
         typer.Option(metavar="R", min=1, help="Size of the adapter.", show_default="16", rich_help_panel=_TRAINING),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="RATE", help="In place of the stage's.", rich_help_panel=_TRAINING)
+        float | None,
+        typer.Option(
+            metavar="RATE", help="Of the optimiser (AdamW).", show_default=LEARNING_RATES, rich_help_panel=_TRAINING
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="In place of the stage's.", rich_help_panel=_TRAINING)
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="At most; training ends before, once what is held out gets worse.",
+            show_default=EPOCHS,
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
     objective: Annotated[
         str,
@@ -200,4 +213,5 @@ def _print(plan: TrainingPlan, path: Path, report: TrainingReport, *, as_json: b
     if report.training == "imitation":
         further = ["adaptrag", "deeprag", "train", str(plan.run), "--stage", "calibration"]
         say(printable(f"or go on with: {shlex.join(further)}"))
-        say(printable(f"or first explore again with --adapter {report.adapter}, and calibrate on that run"))
+        explorer = shlex.join(["--adapter", report.adapter])
+        say(printable(f"or first explore again with {explorer}, and calibrate on that run"))

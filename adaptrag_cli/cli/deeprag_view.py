@@ -16,13 +16,14 @@ from adaptrag_cli.learning.tree import choose_path
 from adaptrag_cli.render import json_text
 from adaptrag_cli.report.figure import Table
 from adaptrag_cli.report.sections import Section
-from adaptrag_cli.report.terminal_form import print_drawing, print_sections
+from adaptrag_cli.report.terminal_form import print_drawing, print_sections, width_of
 from adaptrag_cli.report.training_tables import exploration_sections
 
 FORMAT = 1
-_SHOWN = 44
-"""Characters of a question and its id in the list."""
-_LEAST_SHOWN = 12
+_LEAST_ID = 8
+"""Characters of an id in the list, where they tell it from the others."""
+_BESIDE = 40
+"""Columns of the list for all but ids and questions."""
 
 
 def print_synthesis(
@@ -45,15 +46,23 @@ def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[E
         print(json_text({"format": FORMAT, "run": str(run), **_facts(manifest, figures), "questions": questions}))
         return
     rows = []
-    shown = max(_LEAST_SHOWN, _SHOWN - max((len(each.question_id) for each in explored), default=0))
-    for each in explored:
+    ids = _short_ids([each.question_id for each in explored])
+    shown = width_of(sys.stdout) - _BESIDE - max(map(len, ids), default=0)
+    for each, short in zip(explored, ids, strict=True):
         chosen = choose_path(each.tree, manifest.paths, seed=manifest.seed)
         solved = ("", "", "") if chosen is None else ("yes", chosen.path or "-", chosen.retrievals)
-        rows.append((each.question_id, *solved, len(each.tree.nodes), _shortened(each.tree.question, shown)))
-    table = Table(columns=("question", "solved", "path", "look-ups", "nodes", ""), rows=tuple(rows))
-    note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} QUESTION."
-    parts = (Section(title="Questions", table=table, notes=(note,)), *exploration_sections(manifest, figures))
-    print_sections(_title(run, manifest), parts, (), sys.stdout)
+        rows.append((short, *solved, len(each.tree.nodes), _shortened(each.tree.question, shown)))
+    table = Table(columns=("id", "solved", "path", "look-ups", "nodes", "question"), rows=tuple(rows))
+    note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} ID, or the beginning of one."
+    questions = (Section(title="Questions", table=table, notes=(note,)),) if rows else ()
+    print_sections(_title(run, manifest), (*questions, *exploration_sections(manifest, figures)), (), sys.stdout)
+
+
+def _short_ids(ids: Sequence[str]) -> list[str]:
+    """Beginnings that are long enough to tell them apart."""
+    longest = max(map(len, ids), default=0)
+    enough = next((n for n in range(_LEAST_ID, longest) if len({each[:n] for each in ids}) == len(set(ids))), longest)
+    return [each[:enough] for each in ids]
 
 
 def print_tree(manifest: SynthesisManifest, explored: Explored, *, as_json: bool) -> None:
@@ -72,8 +81,7 @@ def print_tree(manifest: SynthesisManifest, explored: Explored, *, as_json: bool
 
 def _grow(drawn: Any, branch: Branch) -> None:
     for child in branch.children:
-        guides = "bold green" if child.is_chosen else "dim"
-        _grow(drawn.add(_label(child), guide_style=guides), child)
+        _grow(drawn.add(_label(child), guide_style="dim"), child)
 
 
 def _label(branch: Branch, question: str = "") -> Any:
@@ -101,7 +109,7 @@ def _notes(manifest: SynthesisManifest, explored: Explored) -> list[str]:
     golds = f"gold: {' | '.join(explored.golds)}"
     calls = explored.tree.calls
     cost = (
-        f"nodes: {len(explored.tree.nodes)}, sub-queries: {calls.sub_queries}, answers from memory: "
+        f"nodes: {len(explored.tree.nodes)}, calls for a next sub-query: {calls.sub_queries}, answers from memory: "
         f"{calls.direct_answers}, from documents: {calls.retrieved_answers}, final: {calls.finals}; "
         f"{explored.seconds:.0f} s"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,6 +28,8 @@ _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy
 
 _LEFT = frozenset({MANIFEST, "probe.json", "cache.sqlite", "written.questions.jsonl", "run.lock", "run.pid"})
 """What a run leaves in its folder first, however soon it was stopped."""
+_TRACES = frozenset({"run.lock", "cache.sqlite", "cache.sqlite-shm", "cache.sqlite-wal"})
+"""What lies there where nothing was asked."""
 
 
 def require_run_folder(out: Path) -> None:
@@ -45,11 +48,12 @@ def require_run_folder(out: Path) -> None:
 
 @contextmanager
 def only_writer(out: Path) -> Iterator[None]:
-    """Make a run's folder and keep others from writing it.
+    """Make a run's folder and keep others from writing it; one in which nothing came to be is taken away again.
 
     Raises:
         ConfigError: it cannot be made, or another process writes it.
     """
+    is_new = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -58,8 +62,13 @@ def only_writer(out: Path) -> Iterator[None]:
     def busy(pid: str) -> ConfigError:
         return ConfigError(f"{out} is being written by process {pid}", "wait for it, or give another --out")
 
-    with only_process(out, "run", busy):
-        yield
+    try:
+        with only_process(out, "run", busy):
+            yield
+    except BaseException:
+        if is_new and {path.name for path in out.iterdir()} <= _TRACES:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 def require_free(out: Path, resume: bool) -> None:

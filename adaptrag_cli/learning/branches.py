@@ -49,7 +49,7 @@ class Branch:
             case "asked":
                 return ""
             case "open":
-                return "not explored: a right path was found, or the cap was reached"
+                return "not explored"
             case "pruned":
                 return "no answer" if self.source == "memory" else "the documents do not tell"
             case _:

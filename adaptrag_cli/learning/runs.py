@@ -29,7 +29,7 @@ from adaptrag_cli.stepwise.narrative import Narrative, NarrativeStep
 FORMAT = 1
 TREES = "trees.jsonl"
 TRAJECTORIES = "trajectories.jsonl"
-_ANEW = "give another --out"
+_TAKE_OUT = "take the line out: synthesize --resume explores its question again"
 _DEEPEST = 200
 """Steps of a path: far more than anyone asks for."""
 _MAKE_ONE = "make one with: adaptrag deeprag synthesize --data FILE --out RUN"
@@ -179,7 +179,7 @@ def read_run(folder: Path) -> SynthesisManifest:
         manifest = msgspec.json.decode(path.read_bytes(), type=SynthesisManifest)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ConfigError(f"{folder} holds no run of deeprag synthesize", _MAKE_ONE) from error
-    except (OSError, msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"{path} is no manifest of deeprag synthesize: {reason}", _MAKE_ONE) from error
     if manifest.format != FORMAT:
@@ -207,8 +207,12 @@ def find_explored(folder: Path, question_id: str) -> Explored:
     explored = read_explored(folder)
     named = [each for each in explored if question_id in (each.question_id, f"{each.set}/{each.question_id}")]
     if not named:
-        begun = [each for each in explored if each.question_id.startswith(question_id)]
-        named = begun if len(begun) == 1 else []
+        named = [each for each in explored if each.question_id.startswith(question_id)]
+        if len(named) > 1:
+            raise ConfigError(
+                f"{len(named)} questions have an id that begins with {question_id!r}",
+                f"give more of it; list them with: adaptrag deeprag tree {folder}",
+            )
     if len(named) > 1:
         raise ConfigError(
             f"several sets have a question {question_id!r}",
@@ -233,11 +237,20 @@ def require_same(out: Path, before: SynthesisManifest, now: SynthesisManifest) -
     for name in SynthesisManifest.__struct_fields__:
         if name in {"created", "adaptrag_version"} or getattr(before, name) == getattr(now, name):
             continue
-        what = _TOLD.get(name, f"--{name.replace('_', '-')}")
+        key, value = name, getattr(before, _NAMED_BY.get(name, name))
         if name in {"settings", "versions"}:
-            earlier, later = getattr(before, name), getattr(now, name)
-            what = next((key for key in later if earlier.get(key) != later[key]), name)
-        raise ConfigError(f"{out} was begun with other {what}", "give what it was begun with, or another --out")
+            later = getattr(now, name)
+            key = next((each for each in later if value.get(each) != later[each]), name)
+            value = value.get(key)
+        is_typed = name != "versions" and key not in _NOT_TYPED
+        what = _TOLD.get(key, f"--{key.replace('_', '-')}" if is_typed else key)
+        told = f"it was {value}: give that" if isinstance(value, str | int) else "give what it was begun with"
+        raise ConfigError(f"{out} was begun with other {what}", f"{told}, or another --out")
+
+
+_NAMED_BY: Mapping[str, str] = {"model_fingerprint": "model", "teacher_fingerprint": "teacher"}
+"""Fields that nobody types, and the ones by which they are told."""
+_NOT_TYPED = frozenset({"prompt", "conclusion_tokens", "format", "whole"})
 
 
 _TOLD: Mapping[str, str] = {
@@ -320,7 +333,7 @@ def _read_lines(folder: Path) -> tuple[Explored, ...]:
     """
     decoder = msgspec.json.Decoder(_StoredTree)
     found: dict[RunKey, Explored] = {}
-    trees = read_records(folder / TREES, lambda line: _explored(decoder.decode(line)), what="no tree", hint=_ANEW)
+    trees = read_records(folder / TREES, lambda line: _explored(decoder.decode(line)), what="no tree", hint=_TAKE_OUT)
     for explored in trees:
         found.setdefault(explored.key, explored)
     return tuple(found.values())

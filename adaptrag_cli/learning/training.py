@@ -11,6 +11,7 @@ The baseline that learns the final answer alone has a folder of its own, `imitat
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -159,7 +160,11 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
     start = find_adapter(plan.models_dir, plan.adapter_from) if plan.adapter_from else None
     if start is not None:
         require_fit(start, plan.base)
+        if start.path == path:
+            raise ConfigError(f"adapter {plan.name!r} is what the training begins with", "give another --name")
     shape = _shape(plan, start)
+    if not resume:
+        _require_untrained(path, plan)
     with only_writer(plan.folder):
         require_free_to_train(plan.folder, resume=resume)
         with open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
@@ -171,6 +176,7 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
             if report is not None:
                 watcher.note(f"stage {report.training} is done already")
             else:
+                _require_untrained(path, plan)
                 stage = _StageRun(
                     plan=plan,
                     start=start,
@@ -202,6 +208,26 @@ def _require_own_place(path: Path, plan: TrainingPlan) -> None:
         raise ConfigError(
             f"adapter {plan.name!r} is there already, {made} {found.base}",
             f"give another --name, or --name {plan.name} to replace it",
+        )
+
+
+def _require_untrained(path: Path, plan: TrainingPlan) -> None:
+    """Refuse to train again, unasked, what is done.
+
+    Raises:
+        ConfigError: saying how to see it, and how to train it anew.
+    """
+    if plan.may_replace or not path.is_file() or has_checkpoint(plan.folder):
+        return
+    try:
+        report = read_report(plan.run, plan.folder.name)
+    except OSError:
+        return
+    if report.adapter == plan.name:
+        raise ConfigError(
+            f"stage {report.training} of {plan.run} was trained already, as adapter {plan.name!r}",
+            f"see it with: {shlex.join(['adaptrag', 'deeprag', 'show', str(plan.run)])}; or add --name {plan.name} to "
+            "train it anew",
         )
 
 
@@ -401,6 +427,8 @@ def _material(plan: TrainingPlan, manifest: SynthesisManifest, tokens: ChatToken
         ConfigError: the run has not what the stage needs.
     """
     explored = read_explored(plan.run)
+    if not explored:
+        raise ConfigError(f"{plan.run} holds no tree yet", "go on with the synthesize that began it, and --resume")
     trees = [each.tree for each in explored]
     data, search = _data(plan, manifest, explored, tokens)
     held_out = {item.question for item in data.held_out}

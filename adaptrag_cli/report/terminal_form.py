@@ -112,13 +112,18 @@ def sparkline(values: Sequence[float], *, low: float, high: float) -> str:
     return "".join(_GLYPHS[round(min(max((value - low) / (high - low), 0.0), 1.0) * steps)] for value in values)
 
 
+def width_of(stream: TextIO) -> int:
+    """Columns of what is printed: the terminal's, and 80 at least."""
+    return max(80, shutil.get_terminal_size().columns) if stream.isatty() else 80
+
+
 def _console(text: io.StringIO, stream: TextIO) -> Console:
     from rich.console import Console
 
     plain = is_plain(stream)
     return Console(
         file=text,
-        width=max(80, shutil.get_terminal_size().columns) if stream.isatty() else 80,
+        width=width_of(stream),
         color_system=None if plain else "auto",
         force_terminal=not plain,
         markup=False,

@@ -27,6 +27,10 @@ def _paths(found: RunFigures) -> Figure:
         return absent(name, title, source, "needs a question that was solved")
     most = max(*found.steps, *found.retrievals)
     kinds = (("steps", found.steps), ("look-ups", found.retrievals))
+    counted = Table(
+        columns=("number", *(kind for kind, _ in kinds)),
+        rows=tuple((at, *(counts.get(at, 0) for _, counts in kinds)) for at in range(most + 1)),
+    )
     return Figure(
         name=name,
         title=title,
@@ -48,10 +52,8 @@ def _paths(found: RunFigures) -> Figure:
             )
             for colour, (kind, counts) in enumerate(kinds)
         ),
-        data=Table(
-            columns=("number", "steps", "look-ups"),
-            rows=tuple((at, found.steps.get(at, 0), found.retrievals.get(at, 0)) for at in range(most + 1)),
-        ),
+        data=counted,
+        brief=counted,
     )
 
 
@@ -145,7 +147,7 @@ def _decisions(reports: Mapping[str, TrainingReport]) -> Figure:
         "the model has only learned to look up more, or less.",
         notes=(
             "Mean log-odds of the decisions of questions that were held out.",
-            "A line leads to each stage from what it began with.",
+            "Each stage stands behind what it began with.",
         ),
         x=Axis(title="after stage", scale="category"),
         y=Axis(title="log-odds (nats)"),

@@ -12,7 +12,7 @@ from adaptrag_cli.report.figure import Table, percent
 from adaptrag_cli.report.sections import Section
 
 _CALLS = {
-    "sub_queries": "sub-queries",
+    "sub_queries": "calls for the next sub-query",
     "direct_answers": "answers from memory",
     "retrievals": "look-ups",
     "retrieved_answers": "answers from documents",
@@ -25,6 +25,8 @@ _NODES = {
     "pruned": "without an answer",
     "open": "not explored",
 }
+_CHOICES = {"imitation": "objective", "calibration": "pairs"}
+"""What a person may choose of a stage: the option's name."""
 _CHOSEN = "The epoch with the lowest {what} here was taken, of {epochs}: other questions may well do worse."
 
 
@@ -62,7 +64,14 @@ def _exploration_notes(manifest: SynthesisManifest, figures: RunFigures) -> list
             "about half of such are right by chance, on any path"
         )
     if figures.explored < figures.asked:
-        notes.insert(0, f"{figures.explored} of {figures.asked} questions were explored; go on with --resume")
+        notes.insert(
+            0, f"{figures.explored} of {figures.asked} questions were explored; synthesize goes on with --resume"
+        )
+    top_k, retriever = manifest.settings.get("top_k"), manifest.settings.get("retriever")
+    notes.append(
+        f"At most {manifest.max_steps} steps a path and {manifest.max_expansions} expansions a tree; {top_k} passages "
+        f"a look-up, found by {retriever} search"
+    )
     if figures.cut:
         notes.append(f"{figures.cut} trees reached the cap of {manifest.max_expansions} expansions unsolved")
     if figures.partial:
@@ -87,6 +96,8 @@ def training_sections(report: TrainingReport) -> tuple[Section, ...]:
         f"{kind} learned from": report.train,
         f"{kind} held out": report.held_out,
         "too long, left out": report.too_long,
+        **({_CHOICES[report.stage]: report.objective} if report.stage in _CHOICES else {}),
+        "seed": report.seed,
         "rank": report.shape.rank,
         "learning rate": report.recipe.learning_rate,
         "epochs (best)": f"{report.epochs} ({report.best_epoch})",

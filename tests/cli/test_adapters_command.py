@@ -54,12 +54,11 @@ def test_list_says_which_model_each_goes_with(models: Path) -> None:
     (models / "adapters" / "text.gguf").write_text("no adapter", encoding="utf-8")
     done = run(models, "list")
     assert done.exit_code == 0
-    base = MODEL.ljust(len(MODEL))
     assert done.stdout.splitlines() == [
-        "NAME   BASE                         STAGE        SIZE    CREATED           FITS",
-        f"mine   {base}  imitation    0.0 MB  2026-11-28 20:00  {MODEL}",
-        "other  smollm\\x1b[31m               calibration  0.0 MB  2026-11-28 20:00  no model that is here",
-        f"tool   unknown (qwen2)              -            0.0 MB  -                 {MODEL}",
+        "NAME   STAGE        SIZE    CREATED     FOR",
+        f"mine   imitation    0.0 MB  2026-11-28  {MODEL}",
+        "other  calibration  0.0 MB  2026-11-28  smollm\\x1b[31m (not here)",
+        f"tool   -            0.0 MB  -           {MODEL}",
     ]
     assert done.stderr.startswith(f"warning: {models / 'adapters' / 'text.gguf'} is not a GGUF file that can be read: ")
 

@@ -168,15 +168,15 @@ def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
     assert synthesize(world, "--resume").exit_code == 0
     assert len(world.models) == loads  # nothing is left to explore
     for words, what in (
-        (("--max-steps", "3"), "--max-steps"),
-        (("--top-k", "1"), "top_k"),
-        (("--teacher", TEACHER), "--teacher"),
-        (("--limit", "3"), "--limit"),
-        (("--paths", "most"), "--paths"),
+        (("--max-steps", "3"), "--max-steps (it was 6: give that,"),
+        (("--top-k", "1"), "--top-k (it was 3: give that,"),
+        (("--teacher", TEACHER), f"--teacher (it was {MODEL}: give that,"),
+        (("--limit", "3"), "--limit (give what it was begun with,"),
+        (("--paths", "most"), "--paths (it was cheapest: give that,"),
     ):
         refused = synthesize(world, "--resume", *words)
         assert (refused.exit_code, refused.stdout) == (2, "")
-        assert f"run was begun with other {what} (give what it was begun with" in refused.stderr
+        assert f"run was begun with other {what} or another --out)" in refused.stderr
 
 
 def test_a_model_that_was_verified_since_goes_on(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -202,7 +202,7 @@ def test_an_adapter_explores_as_it_was_trained(world: World):
     assert read_run(Path("run")).settings["examples"] == 0
     assert world.models[0].calls[0].prompt.text.count("Question:") == 1
     asked = synthesize(world, "--adapter", "mine", "--limit", "1", "--examples", "2", "--resume")
-    assert "run was begun with other examples" in asked.stderr
+    assert "run was begun with other --examples (it was 0: give that," in asked.stderr
 
 
 @pytest.mark.parametrize(("paths", "learned"), [("cheapest", "D"), ("most", "R")])

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from adaptrag_cli.cli import deeprag_train
 from adaptrag_cli.cli.app import app
 from adaptrag_cli.learning import lora, training
 from adaptrag_cli.learning.rollouts import Limits
+from adaptrag_cli.learning.stages import RECIPES
 from adaptrag_cli.models.adapters import find_adapter
 from adaptrag_cli.models.stamps import partial_fingerprint
 from training_runs import a_base, a_run, a_tiny_world, explored_with
@@ -88,9 +90,10 @@ def test_what_it_says_to_do_next_can_be_typed(tmp_path: Path):
         app, ["deeprag", "train", "a run", "--models-dir", ".", "--stage", "imitation", "--epochs", "1"]
     )
     assert done.exit_code == 0, done.stderr
-    asked, further = done.stderr.splitlines()[-2:]
+    asked, further, again = done.stderr.splitlines()[-3:]
     assert asked.endswith("/a + b.gguf' --adapter 'a run-imitation' \"...\"")
     assert further == "or go on with: adaptrag deeprag train 'a run' --stage calibration"
+    assert again == "or first explore again with --adapter 'a run-imitation', and calibrate on that run"
 
 
 def test_the_last_line_alone_has_a_name_and_a_report_of_its_own(base: Path):
@@ -118,6 +121,23 @@ def test_rewards_that_do_not_rise_are_told_as_such(base: Path, monkeypatch: pyte
     monkeypatch.setattr(training, "GroupLoss", partial(training.GroupLoss, group=2, limits=Limits(max_tokens=4)))
     done = train(base, "--stage", "grpo", "--adapter-from", "", "--epochs", "1", "--rank", "2")
     assert "warning: the mean reward on what was held out is no higher than before" in done.stderr
+
+
+def test_the_help_tells_the_recipes():
+    told = {name: (f"{name} {each.learning_rate:g}", f"{name} {each.epochs}") for name, each in RECIPES.items()}
+    assert ", ".join(rate for rate, _ in told.values()) == deeprag_train.LEARNING_RATES
+    assert ", ".join(epochs for _, epochs in told.values()) == deeprag_train.EPOCHS
+
+
+def test_a_file_that_may_not_be_read_is_one_line(base: Path):
+    trees = base.parent / "run" / "trees.jsonl"
+    trees.unlink()
+    trees.mkdir()
+    shown = (CliRunner().invoke(app, ["deeprag", command, "run"]) for command in ("tree", "show"))
+    for done in (*shown, train(base, "--stage", "imitation")):
+        assert done.exit_code == 1, done.output
+        told = done.stderr.splitlines()[-1]
+        assert told == "adaptrag: run/trees.jsonl: Is a directory (see that it is there, and may be read and written)"
 
 
 def test_without_the_extra_it_says_how_to_install_it(base: Path, monkeypatch: pytest.MonkeyPatch):

@@ -152,7 +152,8 @@ def test_each_set_has_its_own_index(world: ProbeWorld, tmp_path: Path) -> None:
     world.needs_index = True
     refused = train(world, "--out", "none")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"fees has no corpus to look up in (name an index: --data {world.questions}:INDEX)" in refused.stderr
+    told = f"{world.questions} brings no corpus to look up in (name an index: --data {world.questions}:INDEX)"
+    assert told in refused.stderr
 
 
 def test_without_data_the_model_writes_questions_once(

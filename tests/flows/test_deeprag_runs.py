@@ -135,16 +135,21 @@ def test_killed_at_any_step_it_goes_on_to_the_same_files(tmp_path: Path):
 def test_other_settings_are_refused_and_named(tmp_path: Path):
     run = manifest("a")
     require_same(tmp_path, run, msgspec.structs.replace(run, created="later", adaptrag_version="1"))
-    for told, other in [
-        ("--teacher", msgspec.structs.replace(run, teacher="else")),
-        ("--max-steps", msgspec.structs.replace(run, max_steps=3)),
-        ("--paths", msgspec.structs.replace(run, paths="most")),
-        ("top_k", msgspec.structs.replace(run, settings={"top_k": 5, "prompt": "p"})),
-        ("questions (--data, --limit or --seed)", manifest("b")),
+    for told, was, other in [
+        ("--teacher", "large", msgspec.structs.replace(run, teacher="else")),
+        ("--teacher", "large", msgspec.structs.replace(run, teacher_fingerprint="sha256:2")),
+        ("--max-steps", "2", msgspec.structs.replace(run, max_steps=3)),
+        ("--paths", "cheapest", msgspec.structs.replace(run, paths="most")),
+        ("--top-k", "3", msgspec.structs.replace(run, settings={"top_k": 5, "prompt": "p"})),
+        ("prompt", "p", msgspec.structs.replace(run, settings={"top_k": 3, "prompt": "q"})),
+        ("llama-cpp-python", "1", msgspec.structs.replace(run, versions={"llama-cpp-python": "2"})),
+        ("questions (--data, --limit or --seed)", "", manifest("b")),
     ]:
         with pytest.raises(ConfigError) as refused:
             require_same(tmp_path, run, other)
         assert refused.value.message == f"{tmp_path} was begun with other {told}"
+        give = f"it was {was}: give that" if was else "give what it was begun with"
+        assert refused.value.hint == f"{give}, or another --out"
 
 
 def test_what_is_no_run_is_told(tmp_path: Path):
@@ -169,6 +174,13 @@ def test_an_unknown_question_is_told_with_its_nearest(tmp_path: Path):
     write(tmp_path, manifest("alpha"), explored("alpha"))
     with pytest.raises(ConfigError, match="did you mean 'alpha'"):
         find_explored(tmp_path, "alpa")
+
+
+def test_a_beginning_of_several_ids_names_none(tmp_path: Path):
+    write(tmp_path, manifest("a1", "a2", "b1"), *map(explored, ("a1", "a2", "b1")))
+    assert find_explored(tmp_path, "b").question_id == "b1"
+    with pytest.raises(ConfigError, match="2 questions have an id that begins with 'a'"):
+        find_explored(tmp_path, "a")
 
 
 def test_a_question_of_two_sets_is_named_with_its_set(tmp_path: Path):

@@ -205,8 +205,12 @@ def test_nothing_is_loaded_for_what_is_done_or_was_stopped(tmp_path: Path, monke
     _, again = train(a_plan(tmp_path), Watcher(), resume=True)
     assert timeless(again) == timeless(report)
     monkeypatch.setattr(training, "load_base", None)
+    other = a_plan(tmp_path, recipe=Recipe(learning_rate=0.01, epochs=2))
+    for plan, resume in ((other, True), (other, False), (a_plan(tmp_path), False)):
+        with pytest.raises(ConfigError, match="stage imitation of .* was trained already, as adapter 'run-imitation'"):
+            train(plan, Watcher(), resume=resume)
     with pytest.raises(TypeError):
-        train(a_plan(tmp_path, recipe=Recipe(learning_rate=0.01, epochs=2)), Watcher(), resume=True)
+        train(replace(other, may_replace=True), Watcher(), resume=True)
 
 
 def test_the_trees_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -269,7 +273,7 @@ def test_calibration_goes_on_from_the_adapter_that_has_explored(tmp_path: Path):
 
     with pytest.raises(ConfigError, match="--seed 1 holds other questions out than adapter 'run-imitation'"):
         train(a_plan(tmp_path, "calibration", run=again, name="again-calibration", seed=1), Watcher(), resume=False)
-    train(a_plan(tmp_path, seed=1), Watcher(), resume=False)
+    train(a_plan(tmp_path, seed=1, may_replace=True), Watcher(), resume=False)
     with pytest.raises(ConfigError, match="'run-imitation' is not the file any more that has explored"):
         begun_with(again, "calibration", tmp_path)
 
@@ -299,6 +303,12 @@ def test_a_run_from_which_nothing_can_be_learned_is_told(tmp_path: Path, solved:
         train(a_plan(tmp_path), Watcher(), resume=False)
 
 
+def test_a_run_without_a_tree_is_told(tmp_path: Path):
+    a_run(tmp_path / "run", {})
+    with pytest.raises(ConfigError, match="holds no tree yet"):
+        train(a_plan(tmp_path), Watcher(), resume=False)
+
+
 def test_pairs_that_all_prefer_the_same_are_told(tmp_path: Path):
     a_run(tmp_path / "run", dict.fromkeys("abcdef", "DD"))
     train(a_plan(tmp_path), Watcher(), resume=False)
@@ -325,6 +335,8 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path):
     train(plan, Watcher(), resume=False)
     with pytest.raises(ConfigError, match="--rank 3: adapter 'run-imitation', which it begins with, is of rank 2"):
         train(a_plan(tmp_path, "calibration", rank=3), Watcher(), resume=False)
+    with pytest.raises(ConfigError, match="adapter 'run-imitation' is what the training begins with"):
+        train(a_plan(tmp_path, "calibration", name="run-imitation", may_replace=True), Watcher(), resume=False)
 
 
 def test_a_training_uses_as_many_threads_as_it_is_given(tmp_path: Path):

@@ -146,7 +146,7 @@ def _parse(path: Path, data: bytes) -> Parsed:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if _is_lines(text):
+        if _is_lines(path, text):
             lines = _lines(path, text)
             return Parsed(path=path, document=None, records=tuple(lines.values()), lines=tuple(lines))
         raise _invalid(path, getattr(error, "lineno", 1), error) from error
@@ -158,8 +158,10 @@ def _parse(path: Path, data: bytes) -> Parsed:
     return Parsed(path=path, document=document, records=tuple(items), lines=start)
 
 
-def _is_lines(text: str) -> bool:
-    """Whether the first line that is not blank is JSON by itself."""
+def _is_lines(path: Path, text: str) -> bool:
+    """Whether its name says so, or the first line that is not blank is JSON by itself."""
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return True
     try:
         return isinstance(json.loads(text.lstrip().split("\n", 1)[0]), dict)
     except (ValueError, RecursionError):

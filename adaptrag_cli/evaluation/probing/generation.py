@@ -336,7 +336,7 @@ def open_asked(asked: AskedSet, settings: Settings, out: Path, watcher: RowWatch
     )
     if opened is None:
         raise ConfigError(
-            f"{asked.questions.name} has no corpus to look up in",
+            f"{asked.questions.source} brings no corpus to look up in",
             f"name an index: --data {asked.questions.source}:INDEX",
         )
     return opened

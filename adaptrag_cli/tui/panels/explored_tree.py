@@ -86,8 +86,11 @@ class ExploredTree(OptionList):
         self._draw(_last_chosen(root))
 
     def show_chosen(self) -> None:
-        """Fold away all that is not on the chosen path; or show all again where that is so."""
+        """Fold away what lies below nodes beside the chosen path; or show all again where that is so."""
         if self._root is None:
+            return
+        if not self._root.is_chosen:
+            self.notify("no path of this question is right", markup=False, timeout=2)
             return
         aside = {branch.node.path for branch in _all(self._root) if branch.children and not branch.is_chosen}
         self._folded = set() if aside and aside <= self._folded else aside

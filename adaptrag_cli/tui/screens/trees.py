@@ -36,7 +36,7 @@ class TreesScreen(Screen[None]):
         Binding("tab", "app.focus_next", "Next part"),
         Binding("n", "step(1)", "Next question"),
         Binding("p", "step(-1)", "Question before"),
-        Binding("c", "chosen", "Right path only, or all"),
+        Binding("c", "chosen", "Fold other paths"),
     ]
 
     DEFAULT_CSS = """
@@ -102,8 +102,9 @@ class TreesScreen(Screen[None]):
         questions.highlighted = number
         found = path_told(chosen, self._manifest.paths) if chosen else "no path is right"
         golds = printable(" | ".join(explored.golds))
+        question = printable(" ".join(explored.tree.question.split()))
         told = f"{number + 1} of {len(self._explored)}  {found}; {len(explored.tree.nodes)} nodes; gold: {golds}"
-        self.query_one("#told", Static).update(Content(told))
+        self.query_one("#told", Static).update(Content.assemble((question, "bold"), f"\n{told}"))
         self.query_one(ExploredTree).show(explored.tree.question, branches_of(explored.tree, chosen))
 
     def _line(self, explored: Explored) -> Content:
