@@ -54,8 +54,8 @@ def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[E
         rows.append((short, *solved, len(each.tree.nodes), _shortened(each.tree.question, shown)))
     table = Table(columns=("id", "solved", "path", "look-ups", "nodes", "question"), rows=tuple(rows))
     note = f"D: from memory, R: from documents. One tree: adaptrag deeprag tree {run} ID, or the beginning of one."
-    questions = (Section(title="Questions", table=table, notes=(note,)),) if rows else ()
-    print_sections(_title(run, manifest), (*questions, *exploration_sections(manifest, figures)), (), sys.stdout)
+    parts = [Section(title="Questions", table=table, notes=(note,))] if rows else []
+    print_sections(_title(run, manifest), (*parts, *exploration_sections(manifest, figures)), (), sys.stdout)
 
 
 def _short_ids(ids: Sequence[str]) -> list[str]:

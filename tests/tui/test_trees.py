@@ -84,7 +84,10 @@ def test_the_tree_is_drawn_with_its_right_path_marked_and_its_end_highlighted():
             f"  └ R from documents: {BORN}",
             f"      = {BORN}  right",
         ]
-        assert said(pilot, "#told") == f"1 of 2  the cheapest right path: RD, 1 look-up; 7 nodes; gold: {BORN}"
+        assert said(pilot, "#told").split("\n") == [
+            "When is the birthday of the director of Nosferatu?",
+            f"1 of 2  the cheapest right path: RD, 1 look-up; 7 nodes; gold: {BORN}",
+        ]
         assert said(pilot, "#words") == f"asked: When was F. W. Murnau born?\nanswer from memory: {BORN}"
 
     drive(test)
@@ -129,17 +132,29 @@ def test_n_and_p_and_the_list_lead_to_other_questions():
         screen = pilot.app.screen
         assert isinstance(screen, TreesScreen)
         assert screen.query_one("#questions", OptionList).highlighted == 0
-        assert said(pilot, "#told").startswith("1 of 2  the cheapest right path")
+        assert "\n1 of 2  the cheapest right path" in said(pilot, "#told")
 
     drive(test, first=1)
 
 
 def test_an_unsolved_tree_says_so_and_shows_no_control_character():
     async def test(pilot: Pilot[None]) -> None:
-        assert said(pilot, "#told") == "2 of 2  no path is right; 7 nodes; gold: nobody"
+        question, told = said(pilot, "#told").split("\n")
+        assert (question, told) == (lines(pilot)[0], "2 of 2  no path is right; 7 nodes; gold: nobody")
         assert lines(pilot)[0] == "Who [bold]drove\\x1b[31m a car?"
         options = pilot.app.screen.query_one("#questions", OptionList).options
         assert [str(option.prompt).split()[0] for option in options] == ["RD", "unsolved"]
+
+    drive(test, first=1)
+
+
+def test_nothing_is_folded_away_where_no_path_is_right():
+    async def test(pilot: Pilot[None]) -> None:
+        before = lines(pilot)
+        await pilot.press("c")
+        await pilot.pause()
+        assert lines(pilot) == before
+        assert [told.message for told in pilot.app._notifications] == ["no path of this question is right"]
 
     drive(test, first=1)
 
