@@ -22,7 +22,7 @@ from adaptrag_cli.report.training_tables import exploration_sections
 FORMAT = 1
 _LEAST_ID = 8
 """Characters of an id in the list, where they tell it from the others."""
-_BESIDE = 40
+_BESIDE = 37
 """Columns of the list for all but ids and questions."""
 
 

@@ -36,7 +36,7 @@ class TreesScreen(Screen[None]):
         Binding("tab", "app.focus_next", "Next part"),
         Binding("n", "step(1)", "Next question"),
         Binding("p", "step(-1)", "Question before"),
-        Binding("c", "chosen", "Fold other paths"),
+        Binding("c", "chosen", "Fold others"),
     ]
 
     DEFAULT_CSS = """
