@@ -19,7 +19,7 @@ from adaptrag_cli.errors import ConfigError, RunCancelled, UnknownName
 from adaptrag_cli.evaluation import plan as planning
 from adaptrag_cli.evaluation.formats.reading import load_questions
 from adaptrag_cli.evaluation.results import Result, RunData, read_results, read_run
-from adaptrag_cli.evaluation.resume import joined
+from adaptrag_cli.evaluation.resume import joined, only_writer
 from adaptrag_cli.evaluation.retrieval_timing import timing_rows
 from adaptrag_cli.evaluation.run import evaluate
 from adaptrag_cli.evaluation.scoring import score_run
@@ -392,6 +392,20 @@ def test_a_model_that_was_verified_since_is_still_the_same(world: World):
     assert joined(cell, now, world.folder, cell.model_fingerprint.__eq__) == cell
     with pytest.raises(ConfigError, match="was begun with other model"):
         joined(cell, now, world.folder, lambda _: False)
+
+
+def test_a_folder_in_which_nothing_came_to_be_is_taken_away(tmp_path: Path):
+    def refused(out: Path, *made: str) -> bool:
+        with pytest.raises(ConfigError), only_writer(out):
+            for name in made:
+                (out / name).write_bytes(b"")
+            raise ConfigError("no such thing", "")
+        return out.exists()
+
+    assert not refused(tmp_path / "new", "cache.sqlite")
+    assert refused(tmp_path / "begun", "manifest.json")
+    (tmp_path / "mine").mkdir()
+    assert refused(tmp_path / "mine")
 
 
 def test_a_grid_runs_every_cell(world: World):

@@ -495,6 +495,14 @@ def test_broken_json_names_its_line(tmp_path, content, line):
     assert refused(written(tmp_path, content)).message.startswith(f"{tmp_path / 'set.json'}:{line}: not valid JSON: ")
 
 
+def test_broken_lines_are_counted_from_the_first(tmp_path):
+    """A file of one line is no document, if its name says that it has lines."""
+    path = tmp_path / "set.jsonl"
+    for content in ('{"question": "Who?\n', '{"question": "Who?\n{"question": "When?", "answers": ["x"]}\n'):
+        path.write_text(content, encoding="utf-8")
+        assert refused(path).message.startswith(f"{path}:1: not valid JSON: ")
+
+
 def test_a_line_that_is_no_object(tmp_path):
     error = refused(written(tmp_path, '{"question": "Who?", "answers": ["x"]}\n["y"]'))
     assert error.message == f"{tmp_path / 'set.json'}:2: not an object"
