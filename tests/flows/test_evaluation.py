@@ -395,11 +395,15 @@ def test_a_model_that_was_verified_since_is_still_the_same(world: World):
 
 
 def test_a_folder_in_which_nothing_came_to_be_is_taken_away(tmp_path: Path):
-    def refused(out: Path, *made: str) -> bool:
-        with pytest.raises(ConfigError), only_writer(out):
-            for name in made:
+    def write(out: Path, *names: str) -> None:
+        with only_writer(out):
+            for name in names:
                 (out / name).write_bytes(b"")
             raise ConfigError("no such thing", "")
+
+    def refused(out: Path, *names: str) -> bool:
+        with pytest.raises(ConfigError):
+            write(out, *names)
         return out.exists()
 
     assert not refused(tmp_path / "new", "cache.sqlite")
