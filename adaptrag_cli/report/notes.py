@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adaptrag_cli.identity import parted
 from adaptrag_cli.report.lines import Line
 
 INTERVALS = "95 % intervals: Wilson's where every score is 0 or 1 (EM, ACC, shares), else bootstraps over questions"
@@ -42,6 +43,8 @@ def _seconds(line: Line) -> tuple[str, ...]:
     lanes = line.cell.lanes
     if lanes == 1:
         return ()
+    if line.cell.is_bit_equal and parted(line.cell.model)[1]:
+        return ("With an adapter each question was decoded by itself, since a batch would change its numbers.",)
     equal = "" if line.cell.is_bit_equal else "; batches of this size may change answers, too"
     return (
         f"Up to {lanes} questions were decoded together, and seconds are each one's share of the batch: one question "

@@ -635,8 +635,12 @@ def in_cell(run: RunData, **changes: object) -> RunData:
             "Up to 4 questions were decoded together, and seconds are each one's share of the batch: one question "
             "asked alone takes longer (measure it with --batch 1); batches of this size may change answers, too.",
         ),
+        (
+            {"lanes": 2, "model": "small + mine"},
+            "With an adapter each question was decoded by itself, since a batch would change its numbers.",
+        ),
     ],
-    ids=["calibrated on these", "calibrated on others", "batched", "inexact"],
+    ids=["calibrated on these", "calibrated on others", "batched", "inexact", "adapted"],
 )
 def test_what_qualifies_numbers_is_told_in_terminal_and_page(
     small: RunData, changes: dict[str, object], note: str, monkeypatch: pytest.MonkeyPatch
