@@ -9,7 +9,7 @@ import typer
 
 from adaptrag_cli.cli.boundary import is_agreed, reporting_errors, say
 from adaptrag_cli.config import load_settings
-from adaptrag_cli.errors import RunCancelled, UnknownName
+from adaptrag_cli.errors import ModelError, RunCancelled, UnknownName
 from adaptrag_cli.locations import default_models_dir
 from adaptrag_cli.models.adapters import (
     LIST,
@@ -17,9 +17,12 @@ from adaptrag_cli.models.adapters import (
     adapter_names,
     adapter_path,
     adapters_dir,
+    awaits_verification,
     fitting_models,
     list_adapters,
 )
+from adaptrag_cli.models.catalogue import ENTRIES
+from adaptrag_cli.models.files import describe_installed, is_installed
 from adaptrag_cli.terminal import printable
 
 FORMAT = 1
@@ -86,12 +89,25 @@ def _models_dir(flag: Path | None) -> Path:
 def _print_table(files: tuple[AdapterFile, ...], folder: Path) -> None:
     cells = [("NAME", "STAGE", "SIZE", "CREATED", "FOR")]
     for file in files:
-        fits = ", ".join(fitting_models(file, folder)) or f"{file.base_name or file.architecture} (not here)"
+        fits = ", ".join(fitting_models(file, folder)) or _missing(file, folder)
         cells.append((file.name, file.stage or "-", f"{file.size / 1e6:.1f} MB", file.created[:10] or "-", fits))
     widths = [max(len(printable(line[column])) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         padded = (printable(cell).ljust(width) for cell, width in zip(line, widths, strict=True))
         print("  ".join(padded).rstrip())
+
+
+def _missing(file: AdapterFile, folder: Path) -> str:
+    """The model that an adapter is for, and what is wrong with it."""
+    name = file.base_name or file.architecture
+    entry = next((entry for entry in ENTRIES if entry.name == name and is_installed(entry, folder)), None)
+    if entry is None:
+        return f"{name} (not here)"
+    try:
+        is_unknown = awaits_verification(file, describe_installed(entry, folder))
+    except ModelError:  # a damaged model, which the doctor tells
+        is_unknown = False
+    return f"{name} (to be verified)" if is_unknown else f"{name} (another file)"
 
 
 def _facts(file: AdapterFile, folder: Path) -> dict[str, Any]:

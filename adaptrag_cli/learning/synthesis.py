@@ -78,7 +78,7 @@ def require_free_for_trees(out: Path, *, resume: bool) -> SynthesisManifest | No
         return None
     before = read_run(out)
     if not resume:
-        raise ConfigError(f"{out} holds explored trees already", "go on with --resume, or give another --out")
+        raise ConfigError(f"{out} holds a run already", "go on with --resume, or give another --out")
     return before
 
 

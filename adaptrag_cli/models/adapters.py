@@ -190,12 +190,24 @@ def require_fit(adapter: AdapterFile, file: ModelFile) -> None:
             f"adapter {adapter.name!r} is for {adapter.base}, and {file.name} is a {architecture} model",
             f"see which fits which model: {LIST}",
         )
+    if awaits_verification(adapter, file):
+        raise ModelError(
+            f"adapter {adapter.name!r} was trained on {file.name} as it is published, and this file of it was not "
+            "verified yet",
+            f"adaptrag models verify {file.name}",
+        )
     if not fits(adapter, file):
         raise ModelError(
             f"adapter {adapter.name!r} was trained on {adapter.base_name} ({shortened(adapter.base_fingerprint)}), "
             f"and {file.name} ({shortened(file.fingerprint)}) is another file",
             f"--model {adapter.base_name}; if it is the same file: adaptrag models verify",
         )
+
+
+def awaits_verification(adapter: AdapterFile, file: ModelFile) -> bool:
+    """Whether only a hash of the model's file can tell if an adapter may be put on it."""
+    is_same_name = file.entry is not None and file.name == adapter.base_name
+    return is_same_name and not file.verified and adapter.base_fingerprint.startswith("sha256:")
 
 
 def fits(adapter: AdapterFile, file: ModelFile) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adaptrag_cli.evaluation.results import Cell
 from adaptrag_cli.identity import parted
 from adaptrag_cli.report.lines import Line
 
@@ -12,6 +13,11 @@ INTERVALS = "95 % intervals: Wilson's where every score is 0 or 1 (EM, ACC, shar
 def line_notes(line: Line) -> tuple[str, ...]:
     """Sentences about one line, those that qualify its scores first."""
     return (*_unfinished(line), *_calibration(line), *_seconds(line))
+
+
+def decodes_apart(cell: Cell) -> bool:
+    """Whether questions were decoded one by one though more might be: an adapter's numbers change in a batch."""
+    return cell.lanes > 1 and cell.is_bit_equal and bool(parted(cell.model)[1])
 
 
 def _unfinished(line: Line) -> tuple[str, ...]:
@@ -43,7 +49,7 @@ def _seconds(line: Line) -> tuple[str, ...]:
     lanes = line.cell.lanes
     if lanes == 1:
         return ()
-    if line.cell.is_bit_equal and parted(line.cell.model)[1]:
+    if decodes_apart(line.cell):
         return ("With an adapter each question was decoded by itself, since a batch would change its numbers.",)
     equal = "" if line.cell.is_bit_equal else "; batches of this size may change answers, too"
     return (

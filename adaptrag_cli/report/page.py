@@ -18,7 +18,7 @@ from adaptrag_cli.report.build import Report
 from adaptrag_cli.report.drawing import drawn
 from adaptrag_cli.report.figure import Figure, Table, missing_by_reason
 from adaptrag_cli.report.lines import Line
-from adaptrag_cli.report.notes import INTERVALS, line_notes
+from adaptrag_cli.report.notes import INTERVALS, decodes_apart, line_notes
 from adaptrag_cli.report.rows import answer_rows, cost_rows, decision_rows, difference_rows, reference_of, type_rows
 from adaptrag_cli.report.step_rows import STEPS_NOTE, SUB_QUERIES_NOTE, step_rows, sub_query_rows
 from adaptrag_cli.report.strategies import StrategyTable
@@ -130,7 +130,8 @@ def _limit(limit: int | None) -> str:
 def _cell_facts(line: Line) -> Element:
     cell = line.cell
     equal = "the numbers of one-by-one" if cell.is_bit_equal else "numbers may differ from one-by-one"
-    batch = "1 question at a time" if cell.lanes == 1 else f"{cell.lanes} questions decoded together, {equal}"
+    is_single = cell.lanes == 1 or decodes_apart(cell)
+    batch = "1 question at a time" if is_single else f"{cell.lanes} questions decoded together, {equal}"
     facts: list[tuple[Child, ...]] = [
         ("model", f"{cell.model} ({cell.model_fingerprint})"),
         ("encoder", cell.encoder),

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import replace
 from typing import ClassVar
 
 from adaptrag_cli import prompts
@@ -93,7 +94,8 @@ class IterDRAG:
 
     def run(self, query: str, use: Resources) -> Generator[Event, None, Answer]:
         """Tell the narrative with documents in each step, and give its final answer."""
-        return (yield from tell(query, use))
+        options = replace(use.options, sources=self.defaults.sources)  # `--sources` is not of this method
+        return (yield from tell(query, replace(use, options=options)))
 
     def look_up(self, query: str, use: Resources) -> Generator[Event, None, list[Candidate]]:
         """Search for the question: what a step is looked up with that asks it as it is."""

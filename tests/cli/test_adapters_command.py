@@ -63,6 +63,16 @@ def test_list_says_which_model_each_goes_with(models: Path) -> None:
     assert done.stderr.startswith(f"warning: {models / 'adapters' / 'text.gguf'} is not a GGUF file that can be read: ")
 
 
+def test_list_says_what_keeps_an_adapter_from_its_model(models: Path) -> None:
+    for name, base in (("published", "sha256:" + "ab" * 32), ("earlier", "partial:" + "0" * 64)):
+        write_header(adapter_path(models, name), adaptrag__base__name=MODEL, adaptrag__base__fingerprint=base)
+    rows = {
+        line.split()[0]: line.partition("2026-11-28")[2].strip() for line in run(models, "list").stdout.splitlines()
+    }
+    assert rows["published"] == f"{MODEL} (to be verified)"
+    assert rows["earlier"] == f"{MODEL} (another file)"
+
+
 def test_list_as_json(models: Path) -> None:
     document = json.loads(run(models, "list", "--json").stdout)
     assert document["adapters_dir"] == str(models / "adapters")

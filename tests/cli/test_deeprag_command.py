@@ -153,7 +153,7 @@ def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
     whole = (Path("run") / TREES).read_bytes()
     refused = synthesize(world)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "run holds explored trees already (go on with --resume, or give another --out)" in refused.stderr
+    assert "run holds a run already (go on with --resume, or give another --out)" in refused.stderr
     lines = whole.split(b"\n")
     (Path("run") / TREES).write_bytes(b"\n".join(lines[:4]) + b"\n" + lines[4][:20])
     before = world.calls[MODEL]

@@ -245,6 +245,13 @@ def test_a_model_that_was_verified_since_is_still_the_same(models: Path, monkeyp
     assert file.is_file()
 
 
+def test_a_model_that_is_not_verified_yet_is_to_be_verified(models: Path) -> None:
+    tell(models, "published", "sha256:" + "ab" * 32)
+    with pytest.raises(ModelError, match="this file of it was not verified yet") as caught:
+        locate_adapted(MODEL, "published", models)
+    assert caught.value.hint == f"adaptrag models verify {MODEL}"
+
+
 def test_an_adapter_of_another_tool_goes_with_its_architecture(models: Path) -> None:
     put(models, "foreign", **OF_ANOTHER_TOOL)
     file = locate_adapted(MODEL, "foreign", models)

@@ -136,10 +136,12 @@ def test_from_memory_alone_it_never_looks_up(retriever):
     assert fold(events).decision.reason == "no step is looked up"
 
 
-def test_iterdrag_looks_up_every_step(retriever):
+@pytest.mark.parametrize("sources", ["documents", "memory"])
+def test_iterdrag_looks_up_every_step_whatever_is_set_for_deeprag(retriever, sources):
     _, events = ask(
         *(retriever, follow_up(FEE), line(" 1,500"), follow_up("Are the goats brown?"), line(" yes"), final("1,500")),
         strategy="iterdrag",
+        sources=sources,
     )
     assert cost(events) == (5, 2)  # one retrieval and two calls per step, and the last line (METHODS 12b)
     assert [step.round for step in fold(events).steps] == [0, 1]
