@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adaptrag_cli.errors import ModelError, ModelNotFound
 
-GET_ANOTHER = "choose another file, or a model of: adaptrag models list"
+GET_ANOTHER = "choose another file; see them with: adaptrag models list, adaptrag models adapters list"
 
 
 @contextmanager
