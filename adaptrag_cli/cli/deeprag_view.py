@@ -24,6 +24,8 @@ _LEAST_ID = 8
 """Characters of an id in the list, where they tell it from the others."""
 _BESIDE = 37
 """Columns of the list for all but ids and questions."""
+_LEAST_SHOWN = 12
+"""Characters of a question, however long the ids are."""
 
 
 def print_synthesis(
@@ -47,7 +49,7 @@ def print_questions(run: Path, manifest: SynthesisManifest, explored: Sequence[E
         return
     rows = []
     ids = _short_ids([each.question_id for each in explored])
-    shown = width_of(sys.stdout) - _BESIDE - max(map(len, ids), default=0)
+    shown = max(_LEAST_SHOWN, width_of(sys.stdout) - _BESIDE - max(map(len, ids), default=0))
     for each, short in zip(explored, ids, strict=True):
         chosen = choose_path(each.tree, manifest.paths, seed=manifest.seed)
         solved = ("", "", "") if chosen is None else ("yes", chosen.path or "-", chosen.retrievals)

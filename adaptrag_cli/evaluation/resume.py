@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from adaptrag_cli.disk import only_process
 from adaptrag_cli.errors import ConfigError
 from adaptrag_cli.evaluation.plan import Plan, settings_of
 from adaptrag_cli.evaluation.results import MANIFEST, Cell, Manifest, SetInfo, read_manifest
+from adaptrag_cli.models.files import ModelFile
 from adaptrag_cli.session.plan import plan_session
 
 _VERSIONS = ("llama-cpp-python", "onnxruntime", "faiss-cpu", "rank-bm25", "numpy")
@@ -110,18 +111,18 @@ def on_the_day(plan: Plan, before: Manifest | None) -> Plan:
     return replace(plan, settings=with_overrides(plan.settings, {"ask.today": (day, "the day the run was begun")}))
 
 
-def joined(before: Cell | None, now: Cell, out: Path, is_model: Callable[[str], bool]) -> Cell:
+def joined(before: Cell | None, now: Cell, out: Path, file: ModelFile) -> Cell:
     """Let new strategies join a cell, and refuse to mix numbers of two set-ups in one folder.
 
     Args:
-        is_model: whether a fingerprint that was noted earlier is the model's (`ModelFile.matches`).
+        file: of the model, which may have been verified since.
 
     Raises:
         ConfigError: naming what differs.
     """
     if before is None:
         return now
-    if is_model(before.model_fingerprint):
+    if file.matches(before.model_fingerprint):
         now = msgspec.structs.replace(now, model_fingerprint=before.model_fingerprint)
     for what in ("model_fingerprint", "encoder_identity", "indexes", "lanes", "calibration_digest"):
         if getattr(before, what) != getattr(now, what):

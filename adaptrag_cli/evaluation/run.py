@@ -115,9 +115,7 @@ def evaluate(plan: Plan, watcher: Watcher, *, resume: bool) -> RunData:
                 if wanted[cell_plan.name] <= done:
                     continue
                 with closing(_OpenCell(plan, cell_plan, cache, watcher)) as cell:
-                    cells[cell_plan.name] = joined(
-                        cells.get(cell_plan.name), cell.description, plan.out, cell.file.matches
-                    )
+                    cells[cell_plan.name] = joined(cells.get(cell_plan.name), cell.description, plan.out, cell.file)
                     write_manifest(plan.out, manifest_of(plan, tuple(cells.values()), before))
                     cell.ask_all(log, done)
     return read_run(plan.out)

@@ -102,7 +102,12 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
         if before is None:
             write_run(plan.out, manifest)
         else:
-            require_same(plan.out, before, _as_noted(before, manifest, target, teacher))
+            now = msgspec.structs.replace(
+                manifest,
+                model_fingerprint=target.file.as_noted(before.model_fingerprint),
+                teacher_fingerprint=teacher.file.as_noted(before.teacher_fingerprint),
+            )
+            require_same(plan.out, before, now)
         with closing(SynthesisLog(plan.out, manifest)) as log:
             missing = [key for key in manifest.keys if key not in log.done]
             watcher.began(len(manifest.keys), len(manifest.keys) - len(missing))
@@ -110,18 +115,6 @@ def synthesize(plan: SynthesisPlan, watcher: RowWatcher, *, resume: bool) -> tup
                 _explore_all(plan, options, (target, teacher), indexes, log, watcher)
             order = {key: number for number, key in enumerate(manifest.keys)}
             return tuple(sorted(log.explored, key=lambda explored: order[explored.key]))
-
-
-def _as_noted(
-    before: SynthesisManifest, now: SynthesisManifest, target: ModelLoad, teacher: ModelLoad
-) -> SynthesisManifest:
-    """With the fingerprints that were noted earlier, where they are those of the same files, verified since."""
-    noted: dict[str, str] = {}
-    if target.file.matches(before.model_fingerprint):
-        noted["model_fingerprint"] = before.model_fingerprint
-    if teacher.file.matches(before.teacher_fingerprint):
-        noted["teacher_fingerprint"] = before.teacher_fingerprint
-    return msgspec.structs.replace(now, **noted)
 
 
 def _teacher_load(plan: SynthesisPlan) -> ModelLoad:

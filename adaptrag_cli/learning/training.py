@@ -163,8 +163,6 @@ def train(plan: TrainingPlan, watcher: TrainingWatcher, *, resume: bool) -> tupl
         if start.path == path:
             raise ConfigError(f"adapter {plan.name!r} is what the training begins with", "give another --name")
     shape = _shape(plan, start)
-    if not resume:
-        _require_untrained(path, plan)
     with only_writer(plan.folder):
         require_free_to_train(plan.folder, resume=resume)
         with open_tokens(plan.base.path, trusted=plan.base.verified) as tokens:
@@ -437,7 +435,7 @@ def _material(plan: TrainingPlan, manifest: SynthesisManifest, tokens: ChatToken
         decisions=decisions_of(trees, held_out, tokens),
         unexplored=len(manifest.keys) - len(explored),
         search=search,
-        limits=Limits(top_k=int(manifest.settings["top_k"] or Limits.top_k), max_searches=manifest.max_steps),
+        limits=Limits(top_k=int(manifest.settings.get("top_k") or Limits.top_k), max_searches=manifest.max_steps),
     )
 
 

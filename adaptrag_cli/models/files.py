@@ -66,6 +66,10 @@ class ModelFile:
         adapter = self.fingerprint.partition("+")[2]
         return noted_adapter == adapter and noted.startswith("partial:") and noted == partial_fingerprint(self.path)
 
+    def as_noted(self, fingerprint: str) -> str:
+        """A fingerprint that was noted earlier, where it is this file's; else its own."""
+        return fingerprint if self.matches(fingerprint) else self.fingerprint
+
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderFiles:

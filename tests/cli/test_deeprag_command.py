@@ -179,6 +179,17 @@ def test_a_stopped_run_goes_on_and_asks_no_question_again(world: World):
         assert f"run was begun with other {what} or another --out)" in refused.stderr
 
 
+def test_long_ids_leave_room_for_the_questions(world: World):
+    """Ids that differ in their last characters alone, and are wider than a terminal."""
+    lines = (
+        {"id": f"{'x' * 70}{n}", "question": f"What is the fee number {n}?", "answers": ["gold"]} for n in range(2)
+    )
+    world.questions.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert synthesize(world).exit_code == 0
+    listed = deeprag("tree", "run").stdout
+    assert listed.count("What is t...") == 2
+
+
 def test_a_model_that_was_verified_since_goes_on(world: World, monkeypatch: pytest.MonkeyPatch):
     assert synthesize(world, "--teacher", TEACHER).exit_code == 0
     assert read_run(Path("run")).model_fingerprint.startswith("partial:")

@@ -388,10 +388,14 @@ def test_other_settings_are_refused_in_the_same_folder(world: World):
 def test_a_model_that_was_verified_since_is_still_the_same(world: World):
     """Its fingerprint is another one then; that of another file is refused."""
     (cell,) = world.evaluate("never").manifest.cells
-    now = msgspec.structs.replace(cell, model_fingerprint="sha256:later")
-    assert joined(cell, now, world.folder, cell.model_fingerprint.__eq__) == cell
+    file = locate_model(MODEL, world.folder / "models")
+    before = msgspec.structs.replace(cell, model_fingerprint=file.fingerprint)
+    assert file.fingerprint.startswith("partial:")
+    verified = replace(file, fingerprint="sha256:later")
+    now = msgspec.structs.replace(cell, model_fingerprint=verified.fingerprint)
+    assert joined(before, now, world.folder, verified) == before
     with pytest.raises(ConfigError, match="was begun with other model"):
-        joined(cell, now, world.folder, lambda _: False)
+        joined(cell, now, world.folder, verified)
 
 
 def test_a_folder_in_which_nothing_came_to_be_is_taken_away(tmp_path: Path):
