@@ -148,6 +148,18 @@ def test_an_unsolved_tree_says_so_and_shows_no_control_character():
     drive(test, first=1)
 
 
+@pytest.mark.parametrize("width", range(30, 46, 3))
+def test_no_line_is_wider_than_its_room(width: int):
+    """Else it would be broken once more, without its guides; a bar takes room as soon as there are too many lines."""
+
+    async def test(pilot: Pilot[None]) -> None:
+        tree = pilot.app.screen.query_one(ExploredTree)
+        assert tree.show_vertical_scrollbar
+        assert max(map(len, lines(pilot))) <= tree.scrollable_content_region.width
+
+    drive(test, size=(width, 16))
+
+
 def test_nothing_is_folded_away_where_no_path_is_right():
     async def test(pilot: Pilot[None]) -> None:
         before = lines(pilot)

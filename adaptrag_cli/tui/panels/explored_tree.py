@@ -37,7 +37,7 @@ class _Row:
     text: Content
 
     def drawn(self, width: int) -> Content:
-        lines = self.text.wrap(max(width - len(self.first), 1))
+        lines = self.text.wrap(max(width - len(self.others), 1))  # the longer guide, a level deeper
         guides = [self.first, *[self.others] * (len(lines) - 1)]
         style = _CHOSEN if self.branch.is_chosen else _QUIET
         return Content("\n").join(
@@ -54,6 +54,7 @@ class ExploredTree(OptionList):
         background: transparent;
         border: none;
         padding: 0 1;
+        scrollbar-gutter: stable;  /* lines are wrapped before it is known whether there is a bar */
         & > .option-list--option-highlighted {
             background: $primary 15%; color: $foreground; text-style: none;
         }
